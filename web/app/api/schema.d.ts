@@ -341,7 +341,7 @@ export interface paths {
         put?: never;
         /**
          * Cancels a run and all its active descendants. The run stops before its next model or tool call, or
-         *     in the middle of a model's answer.
+         *     in the middle of a model's answer. Without `admin:read`, only runs that this token started are found.
          */
         post: operations["cancelRun"];
         delete?: never;
@@ -710,7 +710,8 @@ export interface paths {
         /**
          * Cancels or resumes many runs: those with these ids, or those that match a filter, 1000 at most. Each run is
          *     changed by itself, and the response says of each what happened. With `dryRun`, nothing is changed. A filter needs
-         *     `admin:read` as well, and only with that scope does the response name the agents and the statuses of the runs.
+         *     `admin:read` as well. Without that scope, only runs that this token started are found, and the response does not
+         *     name the agents and the statuses of the runs.
          */
         post: operations["changeRuns"];
         delete?: never;
@@ -726,7 +727,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Counts the runs of a time by status, agent and hour. */
+        /** Counts the runs of a time by status, agent and hour, and those that have not ended, of any time. */
         get: operations["countRuns"];
         put?: never;
         post?: never;
@@ -906,7 +907,11 @@ export interface paths {
         delete: operations["deleteTrigger"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Pauses or resumes a schedule, whether an agent, a product or a person has it. Times that pass while it is paused are
+         *     not fired later, and runs that it started go on. A schedule that is saved again stays paused.
+         */
+        patch: operations["updateTrigger"];
         trace?: never;
     };
     "/api/agents/card": {
@@ -1436,6 +1441,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/coordination/workflows/{workflowId}/budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Replaces the budget of a workflow that has not ended, and records why and who did so. Raising or removing a limit
+         *     needs `approvals:decide` as well. Runs in progress notice it at their next model call. A workflow that waits for a
+         *     person goes on waiting: resume it. One that has failed takes a new budget when it is resumed.
+         */
+        put: operations["putWorkflowBudget"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/coordination/workflows/{workflowId}/cancel": {
         parameters: {
             query?: never;
@@ -1485,7 +1511,8 @@ export interface paths {
         put?: never;
         /**
          * Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
-         *     request replaces the current one. A workflow that is escalated needs the scope `approvals:decide` as well.
+         *     request replaces the current one. A workflow that is escalated needs the scope `approvals:decide` as well, and so does
+         *     a budget that allows more than the current one.
          */
         post: operations["resumeWorkflow"];
         delete?: never;
@@ -1705,7 +1732,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the project's objects, newest first, as they are or as they were at a time. */
+        /** Lists the project's objects, newest first, as they are or as they were at a time, or the deleted ones. */
         get: operations["listObjects"];
         put?: never;
         /** Creates an object. */
@@ -1902,7 +1929,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Returns one relationship. */
+        /** Returns one relationship, as it is or as it was at a time. */
         get: operations["getRelationship"];
         put?: never;
         post?: never;
@@ -2645,6 +2672,9 @@ export interface components {
         A2aStreamResponse: {
             task: components["schemas"]["A2aTask"];
         } | {
+            /** @description The answer of an agent that answers with messages. */
+            message: components["schemas"]["A2aMessage"];
+        } | {
             statusUpdate: components["schemas"]["A2aTaskStatusUpdate"];
         } | {
             artifactUpdate: components["schemas"]["A2aTaskArtifactUpdate"];
@@ -2701,6 +2731,7 @@ export interface components {
         };
         /** @description What the agent card says of an agent that the outside may call. */
         Acp: {
+            answerAs?: components["schemas"]["AnswerAs"] | null;
             capabilities?: string[];
             description?: string;
             displayName: string;
@@ -3067,6 +3098,8 @@ export interface components {
              */
             usd: number;
         };
+        /** @enum {string} */
+        AnswerAs: "task" | "message";
         /** @description Of an assistant. */
         AnswerContent: {
             text: string;
@@ -3315,6 +3348,7 @@ export interface components {
         };
         /** @description Where each channel had it. */
         Channels: {
+            link?: components["schemas"]["Link"] | null;
             text?: components["schemas"]["Channel"] | null;
             vector?: components["schemas"]["Channel"] | null;
         };
@@ -3362,6 +3396,8 @@ export interface components {
              * @description The call waits until a person has decided about this approval or question (`/api/approvals/{id}`).
              */
             approvalId?: string | null;
+            /** @description Present, and true, when the call was not made: a person or a rule denied it, or nobody decided in time. */
+            denied?: boolean;
             error?: string | null;
             input?: unknown;
             result?: unknown;
@@ -3427,6 +3463,8 @@ export interface components {
              */
             parentId?: string | null;
             reason?: components["schemas"]["Reason"] | null;
+            /** @description Present, and true, for an answer that a script gave instead of a model. */
+            rehearsal?: boolean;
             retrievalContext?: components["schemas"]["RetrievalContext"] | null;
             role: components["schemas"]["ChatRole"];
             /**
@@ -3435,6 +3473,11 @@ export interface components {
              */
             runId?: string | null;
             status: components["schemas"]["ChatMessageStatus"];
+            /**
+             * Format: int64
+             * @description How many tools the run of an answer called. Only in lists.
+             */
+            toolCallCount?: number | null;
             usage?: components["schemas"]["ChatUsage"] | null;
         };
         /**
@@ -3526,16 +3569,29 @@ export interface components {
             /** Format: int64 */
             tokens: number;
         };
+        /**
+         * @description By what passages are grouped.
+         * @enum {string}
+         */
+        ChunkGroup: "document";
         ChunkHit: {
             channels: components["schemas"]["Channels"];
             chunk: components["schemas"]["Chunk"];
+            /**
+             * Format: uuid
+             * @description With `group`: the id of the document.
+             */
+            group?: string | null;
             /** Format: double */
             score: number;
         };
         ChunkSearchResult: {
             embedding?: components["schemas"]["EmbeddingUse"] | null;
             hits: components["schemas"]["ChunkHit"][];
-            /** @description Present and true if further hits were left out, because the result would have more than 8 MiB. */
+            /**
+             * @description Present and true if further hits were left out, because the result would have more than 8 MiB or more than
+             *     `budgetTokens`.
+             */
             truncated?: boolean;
         };
         /** @description Something that an answer is based on. */
@@ -3581,6 +3637,7 @@ export interface components {
             usage?: components["schemas"]["ChatUsage"] | null;
             /** @description What the answer waits for, if it waits for a person: the run itself, or one below it. Not in lists. */
             waitingFor?: components["schemas"]["WaitingFor"][];
+            waitingKind?: components["schemas"]["ApprovalKind"] | null;
         };
         /** @enum {string} */
         ConversationStatus: "idle" | "answering" | "deleted";
@@ -4393,6 +4450,15 @@ export interface components {
             success: true;
         };
         /** @description What every answer that worked looks like. */
+        Envelope_Schedule: {
+            data: components["schemas"]["Schedule"];
+            /**
+             * @description Always true.
+             * @enum {boolean}
+             */
+            success: true;
+        };
+        /** @description What every answer that worked looks like. */
         Envelope_SearchResult: {
             data: components["schemas"]["SearchResult"];
             /**
@@ -5048,6 +5114,15 @@ export interface components {
             /** Format: uuid */
             toolCallId?: string | null;
         };
+        /** @description The relationship that leads from a hit to its parent, such as from a message to its session. */
+        GroupBy: {
+            direction?: components["schemas"]["Direction"] | null;
+            /**
+             * @description The type of the relationship. Of several, the oldest one counts; a hit without one is its own parent.
+             * @example part_of
+             */
+            relationship: string;
+        };
         Health: {
             /** @example ok */
             status: string;
@@ -5055,6 +5130,11 @@ export interface components {
         };
         Hit: {
             channels: components["schemas"]["Channels"];
+            /**
+             * Format: uuid
+             * @description With `group`: the id of the parent, or of the object itself if it has none.
+             */
+            group?: string | null;
             object: components["schemas"]["Object"];
             /** Format: double */
             score: number;
@@ -5068,7 +5148,7 @@ export interface components {
             mcp: string;
             /** @example emergent */
             name: string;
-            /** @description The OpenAPI document; needs a token. */
+            /** @description The OpenAPI document. */
             openapi: string;
             ready: string;
             version: string;
@@ -5233,8 +5313,23 @@ export interface components {
              */
             usd?: number | null;
         };
+        /** @description A name that a hit shares with one of the best hits. */
+        Link: {
+            /**
+             * Format: uuid
+             * @description The id of that object or chunk.
+             */
+            from: string;
+            /**
+             * @description The name in lower case.
+             * @example ada lovelace
+             */
+            name: string;
+        };
         /** @description A workflow in a list, with its progress and its spend. */
         ListedWorkflow: components["schemas"]["WorkflowFacts"] & {
+            /** @description Present, and true, when a script answered in one of its runs instead of a model. */
+            rehearsal?: boolean;
             /** @description Of model calls under way. */
             reserved: components["schemas"]["Amount"];
             /** @description What it has spent so far. */
@@ -5541,6 +5636,8 @@ export interface components {
         OpenAiAnswer: {
             /** @description Null if the agent only calls tools of the caller. */
             content?: string | null;
+            /** @description The answer as a value, of a run with an output schema. The content is its JSON. */
+            output?: unknown;
             refusal?: string | null;
             /** @example assistant */
             role: string;
@@ -5593,7 +5690,10 @@ export interface components {
             prompt_cache_retention?: unknown;
             /** @description Has no effect. */
             reasoning_effort?: unknown;
-            /** @description Only `{ "type": "text" }`. */
+            /**
+             * @description `{ "type": "text" }`; `json_schema`, whose schema the answer must match, instead of that of the agent;
+             *     or `json_object`.
+             */
             response_format?: unknown;
             /** @description Has no effect. */
             safety_identifier?: unknown;
@@ -5676,6 +5776,8 @@ export interface components {
         };
         OpenAiDelta: {
             content?: string | null;
+            /** @description The answer as a value, in the last chunk of a run with an output schema. The content is its JSON. */
+            output?: unknown;
             /** @description What the agent does: tool calls, and waiting for a person. */
             reasoning_content?: string | null;
             role?: string | null;
@@ -6110,6 +6212,18 @@ export interface components {
              */
             trigger: string;
         };
+        /** @description The budget of a workflow that has not ended. It replaces the current one. Null or absent means no limit. */
+        PutWorkflowBudget: {
+            /** @description Why the budget is changed. The event `budget_changed` has it. */
+            reason?: string | null;
+            /** Format: int64 */
+            tokens?: number | null;
+            /**
+             * Format: double
+             * @description In US dollars.
+             */
+            usd?: number | null;
+        };
         /** @description What an agent asks a person. */
         Question: {
             /** @description The answers to choose from; none: any text. */
@@ -6253,13 +6367,18 @@ export interface components {
              *     undoes them as well.
              */
             children?: components["schemas"]["ChildWrites"][];
-            /** @description What stays as it is, and why. */
+            /** @description What stays as it is, and why: the first 1,000. */
             conflicts: components["schemas"]["RevertConflict"][];
             /** @description Nothing was changed: this is what would be done. */
             dryRun?: boolean;
             /** @description The runs whose writes were undone. */
             runs?: string[];
+            /** @description The first 10,000. */
             undone: components["schemas"]["Undone"][];
+            /** @description How many more stay as they are than `conflicts` lists. */
+            unlistedConflicts?: number;
+            /** @description How many more were undone than `undone` lists. */
+            unlistedUndone?: number;
         };
         RotatedKey: {
             /** @description The id of the key that everything is sealed with now; not the key. */
@@ -6482,6 +6601,8 @@ export interface components {
             errorMessage?: string | null;
             /** Format: uuid */
             id: string;
+            /** @description The beginning of its input, on one line; absent if it has none. */
+            inputPreview?: string | null;
             /**
              * Format: double
              * @description The most that it and the runs below it may cost.
@@ -6577,8 +6698,11 @@ export interface components {
              * @default null
              */
             since?: string | null;
-            /** @default null */
-            status?: components["schemas"]["RunStatus"] | null;
+            /**
+             * @description One of these statuses, separated by commas, as in the list of runs.
+             * @default null
+             */
+            status?: string | null;
             /**
              * Format: date-time
              * @description Created before this time.
@@ -6610,6 +6734,10 @@ export interface components {
         };
         /** @description How many runs were created in a time. Each run is counted with the status that it has now. */
         RunStats: {
+            /** @description The runs that have not ended, by status, whenever they were created; a status without runs is left out. */
+            active?: {
+                [key: string]: number;
+            };
             /**
              * Format: int64
              * @description Present when there are more agents: how many are left out.
@@ -6645,6 +6773,8 @@ export interface components {
             durationMs?: number | null;
             /** Format: uuid */
             id: string;
+            /** @description The beginning of its input, on one line; absent if it has none. */
+            inputPreview?: string | null;
             /**
              * Format: uuid
              * @description The run that goes on where this one paused.
@@ -6718,6 +6848,8 @@ export interface components {
             createdAt: string;
             cron: string;
             dispatch?: components["schemas"]["Dispatch"] | null;
+            /** @description False while it is paused: it fires nothing until somebody resumes it. */
+            enabled: boolean;
             /** @description Why it was set aside: it fires nothing until it is saved again. */
             error?: string | null;
             /** Format: uuid */
@@ -6744,9 +6876,14 @@ export interface components {
             name: string;
             /**
              * Format: date-time
-             * @description Null: never again, or set aside for what `error` says.
+             * @description Null: never again, paused, or set aside for what `error` says.
              */
             nextAt?: string | null;
+            /**
+             * Format: date-time
+             * @description Since when it is paused.
+             */
+            pausedAt?: string | null;
             /** @description The product whose job it is; null for an agent's own trigger. */
             product?: string | null;
             timeZone: string;
@@ -6768,10 +6905,19 @@ export interface components {
         /** @description What to look for in documents. */
         SearchChunks: {
             /**
+             * Format: int64
+             * @description Returns only the first passages whose texts have so many tokens together, at least one passage. A token is
+             *     counted as four bytes. Without `limit`, up to 1,000 passages are searched for.
+             */
+            budgetTokens?: number | null;
+            /**
              * Format: uuid
              * @description Only in this document.
              */
             documentId?: string | null;
+            /** @description Whether hits of the mode `linked` say through which name they were found. */
+            explain?: boolean;
+            group?: components["schemas"]["ChunkGroup"] | null;
             /**
              * Format: int64
              * @default 10
@@ -6786,10 +6932,19 @@ export interface components {
             query: string;
         };
         /** @enum {string} */
-        SearchMode: "hybrid" | "text" | "vector";
+        SearchMode: "hybrid" | "text" | "vector" | "linked" | "auto";
         /** @description What to look for, and where. */
         SearchObjects: {
+            /**
+             * Format: int64
+             * @description Returns only the first hits whose properties have so many tokens together, at least one hit. A token is counted
+             *     as four bytes. Without `limit`, up to 1,000 hits are searched for.
+             */
+            budgetTokens?: number | null;
+            /** @description Whether hits of the mode `linked` say through which name they were found. */
+            explain?: boolean;
             filters?: components["schemas"]["Filter"][];
+            group?: components["schemas"]["GroupBy"] | null;
             /**
              * @description Whether tasks, sessions, messages and discussions are found as well. A type that `types` names is
              *     found anyway.
@@ -6819,7 +6974,10 @@ export interface components {
             embedding?: components["schemas"]["EmbeddingUse"] | null;
             /** @description The best first. */
             hits: components["schemas"]["Hit"][];
-            /** @description Present and true if further hits were left out, because the result would have more than 8 MiB. */
+            /**
+             * @description Present and true if further hits were left out, because the result would have more than 8 MiB or more than
+             *     `budgetTokens`.
+             */
             truncated?: boolean;
         };
         /** @description What may be said of a secret: everything but its value. */
@@ -7254,6 +7412,11 @@ export interface components {
             /** Format: date-time */
             createdAt: string;
             /**
+             * @description Present, and true, when the call was not made: a person or a rule denied it, or nobody decided in time. Its status
+             *     is `error`.
+             */
+            denied?: boolean;
+            /**
              * Format: int64
              * @description Null until it is over. The time for which it waited for a person does not count.
              */
@@ -7428,7 +7591,7 @@ export interface components {
             id: string;
             /** @description `object`, `relationship` or `document`. */
             kind: string;
-            /** @description `Type/key` of an object, with its id if it has no key; the type of a relationship; absent for a document. */
+            /** @description `Type/key` of an object, with its id if it has no key; the type of a relationship; the title of a document. */
             name?: string | null;
             /**
              * Format: int64
@@ -7559,6 +7722,11 @@ export interface components {
             /** Format: int64 */
             runsDays?: number | null;
         };
+        /** @description What to change of a schedule. */
+        UpdateTrigger: {
+            /** @description False pauses the schedule, true resumes it. Times that pass while it is paused are not fired later. */
+            enabled: boolean;
+        };
         /** @description With neither, the newest at the source it was installed from. */
         UpgradeProduct: {
             accept?: components["schemas"]["Accept"] | null;
@@ -7647,6 +7815,8 @@ export interface components {
         /** @description A workflow, with its tasks and what it cost. */
         Workflow: components["schemas"]["WorkflowFacts"] & {
             budget: components["schemas"]["WorkflowBudget"];
+            /** @description Present, and true, when a script answered in one of its runs instead of a model. */
+            rehearsal?: boolean;
             /** @description The oldest first. */
             tasks: components["schemas"]["WorkflowTask"][];
         };
@@ -7771,6 +7941,10 @@ export interface components {
             kind: string;
             /** Format: int64 */
             maxRetries: number;
+            /** @description What it hands on to those that wait for it. */
+            output?: {
+                [key: string]: unknown;
+            } | null;
             priority: components["schemas"]["TaskPriority"];
             requiresCollaboration: boolean;
             /** @description The runs of its attempts, the oldest first; an attempt has several if its run was resumed. */
@@ -8201,6 +8375,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aAgentCard"];
+                    "application/json": components["schemas"]["A2aAgentCard"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -8210,6 +8385,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8219,6 +8395,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8228,6 +8405,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8237,6 +8415,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8246,6 +8425,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8255,6 +8435,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8264,6 +8445,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8273,6 +8455,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8301,13 +8484,14 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The task */
+            /** @description The task, or the message of an agent that answers with messages */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aStreamResponse"];
+                    "application/json": components["schemas"]["A2aStreamResponse"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -8317,6 +8501,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8326,6 +8511,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope`, or `forbidden`: the agent is not external */
@@ -8335,6 +8521,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8344,6 +8531,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8353,6 +8541,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `too_large`: the body is larger than the limit, which is named */
@@ -8362,6 +8551,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unsupported_media_type` */
@@ -8371,6 +8561,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8380,6 +8571,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `rate_limited`: this token started this agent too often; or `overloaded` */
@@ -8389,6 +8581,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8398,6 +8591,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8442,6 +8636,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8451,6 +8646,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8460,6 +8656,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8469,6 +8666,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8478,6 +8676,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `too_large`: the body is larger than the limit, which is named */
@@ -8487,6 +8686,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unsupported_media_type` */
@@ -8496,6 +8696,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8505,6 +8706,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8514,6 +8716,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8523,6 +8726,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8564,6 +8768,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aTaskList"];
+                    "application/json": components["schemas"]["A2aTaskList"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -8573,6 +8778,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8582,6 +8788,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8591,6 +8798,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8600,6 +8808,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8609,6 +8818,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8618,6 +8828,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8627,6 +8838,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8636,6 +8848,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8671,6 +8884,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aTask"];
+                    "application/json": components["schemas"]["A2aTask"];
                     "text/event-stream": components["schemas"]["A2aStreamResponse"];
                 };
             };
@@ -8681,6 +8895,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8690,6 +8905,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8699,6 +8915,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8708,6 +8925,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8717,6 +8935,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8726,6 +8945,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8735,6 +8955,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8744,6 +8965,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8777,6 +8999,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aTask"];
+                    "application/json": components["schemas"]["A2aTask"];
                     "text/event-stream": components["schemas"]["A2aStreamResponse"];
                 };
             };
@@ -8787,6 +9010,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8796,6 +9020,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8805,6 +9030,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8814,6 +9040,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8823,6 +9050,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8832,6 +9060,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8841,6 +9070,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8850,6 +9080,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8882,6 +9113,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aPushConfigList"];
+                    "application/json": components["schemas"]["A2aPushConfigList"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -8891,6 +9123,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -8900,6 +9133,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -8909,6 +9143,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -8918,6 +9153,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -8927,6 +9163,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -8936,6 +9173,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -8945,6 +9183,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -8954,6 +9193,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -8988,6 +9228,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aPushConfig"];
+                    "application/json": components["schemas"]["A2aPushConfig"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -8997,6 +9238,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -9006,6 +9248,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -9015,6 +9258,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -9024,6 +9268,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -9033,6 +9278,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `too_large`: the body is larger than the limit, which is named */
@@ -9042,6 +9288,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unsupported_media_type` */
@@ -9051,6 +9298,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -9060,6 +9308,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -9069,6 +9318,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -9078,6 +9328,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -9109,6 +9360,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aPushConfig"];
+                    "application/json": components["schemas"]["A2aPushConfig"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -9118,6 +9370,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -9127,6 +9380,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -9136,6 +9390,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -9145,6 +9400,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -9154,6 +9410,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -9163,6 +9420,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -9172,6 +9430,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -9181,6 +9440,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -9214,6 +9474,9 @@ export interface operations {
                     "application/a2a+json": {
                         [key: string]: unknown;
                     };
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -9223,6 +9486,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `unauthorized`: no token, or not a valid one */
@@ -9232,6 +9496,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `missing_scope` or `forbidden`: this token may not do this */
@@ -9241,6 +9506,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `not_found`: not there, or in another project */
@@ -9250,6 +9516,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
@@ -9259,6 +9526,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
@@ -9268,6 +9536,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `overloaded`: more requests than can be answered at once */
@@ -9277,6 +9546,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
             /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
@@ -9286,6 +9556,7 @@ export interface operations {
                 };
                 content: {
                     "application/a2a+json": components["schemas"]["A2aFailure"];
+                    "application/json": components["schemas"]["A2aFailure"];
                 };
             };
         };
@@ -9925,7 +10196,10 @@ export interface operations {
             query?: {
                 /** @description Only runs of this agent, by id or name. Not for the runs of one agent, which the path names. */
                 agent?: string;
-                /** @description `queued`, `running`, `waiting`, `completed` (or `success`), `failed`, `paused` or `cancelled`. */
+                /**
+                 * @description `queued`, `running`, `waiting`, `completed` (or `success`), `failed`, `paused` or `cancelled`; or several of
+                 *     them, separated by commas.
+                 */
                 status?: string;
                 /** @description Why they are paused or failed. */
                 reason?: "step_limit" | "timeout" | "error" | "doom_loop" | "budget" | "provider" | "truncated" | "empty" | "invalid_output" | "definition" | "flow" | "unknown_outcome";
@@ -12291,7 +12565,10 @@ export interface operations {
             query?: {
                 /** @description Only runs of this agent, by id or name. Not for the runs of one agent, which the path names. */
                 agent?: string;
-                /** @description `queued`, `running`, `waiting`, `completed` (or `success`), `failed`, `paused` or `cancelled`. */
+                /**
+                 * @description `queued`, `running`, `waiting`, `completed` (or `success`), `failed`, `paused` or `cancelled`; or several of
+                 *     them, separated by commas.
+                 */
                 status?: string;
                 /** @description Why they are paused or failed. */
                 reason?: "step_limit" | "timeout" | "error" | "doom_loop" | "budget" | "provider" | "truncated" | "empty" | "invalid_output" | "definition" | "flow" | "unknown_outcome";
@@ -13675,6 +13952,126 @@ export interface operations {
             };
             /** @description `version_conflict` or `conflict`: what is there does not allow it */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `overloaded`: more requests than can be answered at once */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    updateTrigger: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Id or name, for a token that spans projects; `default` when absent. */
+                "X-Project-ID"?: string;
+            };
+            path: {
+                /** @description The name or the id of a schedule, or the name of its agent */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateTrigger"];
+            };
+        };
+        responses: {
+            /** @description The schedule */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope_Schedule"];
+                };
+            };
+            /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `unauthorized`: no token, or not a valid one */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `missing_scope` or `forbidden`: this token may not do this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `not_found`: not there, or in another project */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `version_conflict` or `conflict`: what is there does not allow it */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `too_large`: the body is larger than the limit, which is named */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17016,6 +17413,125 @@ export interface operations {
             };
         };
     };
+    putWorkflowBudget: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Id or name, for a token that spans projects; `default` when absent. */
+                "X-Project-ID"?: string;
+            };
+            path: {
+                workflowId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PutWorkflowBudget"];
+            };
+        };
+        responses: {
+            /** @description The workflow with its new budget */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Envelope_WorkflowFacts"];
+                };
+            };
+            /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `unauthorized`: no token, or not a valid one */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `missing_scope` or `forbidden`: this token may not do this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `not_found`: not there, or in another project */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `conflict` or `no_model`: the run's state, or what is configured, does not allow it */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `too_large`: the body is larger than the limit, which is named */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `unsupported_media_type` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `overloaded`: more requests than can be answered at once */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description `timeout`, `unavailable` or `database_unavailable`: the answer took too long, or what it needs cannot be reached */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     cancelWorkflow: {
         parameters: {
             query?: never;
@@ -18574,6 +19090,11 @@ export interface operations {
                 includeSystem?: boolean;
                 /** @description The objects that were live at that moment, as they were then. The filters apply to what they were. */
                 asOf?: string;
+                /**
+                 * @description True lists deleted objects instead, as they were when they were deleted; `deletedAt` is the time. Not with
+                 *     `asOf`.
+                 */
+                deleted?: boolean;
                 /** @description The maximum number of results; the default is 50. */
                 limit?: number;
                 /** @description The `x-next-cursor` of the previous page. */
@@ -19027,7 +19548,10 @@ export interface operations {
     getObject: {
         parameters: {
             query?: {
-                /** @description The object as it was at that moment, without its sources. A key names the object that had it last. */
+                /**
+                 * @description The object as it was at that moment, with the sources that were known then. A key names the object that had it
+                 *     last.
+                 */
                 asOf?: string;
             };
             header?: {
@@ -20185,7 +20709,10 @@ export interface operations {
     };
     getRelationship: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The relationship as it was at that moment, with the sources that were known then, also if it ended since. */
+                asOf?: string;
+            };
             header?: {
                 /** @description Id or name, for a token that spans projects; `default` when absent. */
                 "X-Project-ID"?: string;
@@ -21104,10 +21631,7 @@ export interface operations {
     openapi: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description Id or name, for a token that spans projects; `default` when absent. */
-                "X-Project-ID"?: string;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -21124,41 +21648,12 @@ export interface operations {
                     };
                 };
             };
-            /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
-            400: {
+            /** @description The document is the one of `If-None-Match` */
+            304: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content: {
-                    "application/json": components["schemas"]["Failure"];
-                };
-            };
-            /** @description `unauthorized`: no token, or not a valid one */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Failure"];
-                };
-            };
-            /** @description `not_found`: not there, or in another project */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Failure"];
-                };
-            };
-            /** @description `query_timeout` or `answer_too_large`: the database needed too long, or the answer would be too large; ask for less */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Failure"];
-                };
+                content?: never;
             };
             /** @description `overloaded`: more requests than can be answered at once */
             429: {
