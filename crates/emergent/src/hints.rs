@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 /// The flags of this process; empty in tests.
 static FLAGS: Mutex<HintFlags> =
     Mutex::new(HintFlags { data_dir: String::new(), server: String::new(), project: String::new() });
+/// The words of the subcommand of this process, such as `run show`; empty in tests.
+static SUBCOMMAND: Mutex<String> = Mutex::new(String::new());
 
 /// The global flags that were given on the command line, each with a leading space. Flags whose value comes
 /// from the environment are left out: the next command has them as well.
@@ -41,6 +43,22 @@ impl HintFlags {
 /// Remembers the flags of this process for later suggestions.
 pub fn set_flags(matches: &ArgMatches) {
     *FLAGS.lock() = HintFlags::from_matches(matches);
+    *SUBCOMMAND.lock() = subcommand_words(matches).join(" ");
+}
+
+/// The words of the subcommand of this process, without arguments.
+pub fn subcommand() -> String {
+    SUBCOMMAND.lock().clone()
+}
+
+fn subcommand_words(matches: &ArgMatches) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut matches = matches;
+    while let Some((word, inner)) = matches.subcommand() {
+        words.push(word);
+        matches = inner;
+    }
+    words
 }
 
 /// Makes suggestions name this data folder and project, for a command that chooses them itself.

@@ -13,6 +13,7 @@ mod datadir;
 mod demo;
 mod error;
 mod examples;
+mod file_fields;
 mod hints;
 mod keys;
 mod logs;

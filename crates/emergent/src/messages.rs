@@ -6,15 +6,28 @@ use std::{ffi::OsStr, path::PathBuf};
 use clap::{ArgMatches, Command, parser::ValueSource};
 use parking_lot::Mutex;
 
-use crate::{commands::suggestion, hints};
+use emergent_domain::text;
+
+use crate::{
+    commands::suggestion,
+    file_fields::{FileFields, name_file_fields},
+    hints,
+};
 
 /// The flags that this process was given on the command line; empty in tests.
 static FLAGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The names of fields in the files that this process has read.
+static FILE_FIELDS: Mutex<FileFields> = Mutex::new(FileFields::new());
 /// The folders of rehearsal scripts, when this process looks for them itself or knows the server that does.
 static REHEARSALS: Mutex<Option<String>> = Mutex::new(None);
 
+/// Whether no server runs on the data folder.
+static WITHOUT_SERVER: Mutex<bool> = Mutex::new(false);
+
 /// The fields whose flag has another name. All others have the name of their flag: `maxSteps` is `--max-steps`.
-const OTHER_NAMES: [(&str, &str); 9] = [
+const OTHER_NAMES: [(&str, &str); 11] = [
+    ("documentId", "document"),
+    ("group.relationship", "group"),
     ("labels", "label"),
     ("maxDepth", "depth"),
     ("pinPolicy", "pin"),
@@ -33,10 +46,19 @@ const REHEARSALS_FOLDER: &str =
 const MAX_SCRIPTS: usize = 1_000;
 /// How the models begin the message about a script that does not exist.
 const UNKNOWN_SCRIPT: &str = "there is no rehearsal script `";
+/// How the API ends its refusal to start an agent from outside.
+const NOT_EXTERNAL: &str = "` cannot be started from outside: its visibility is not `external`";
+/// How the API refuses a workflow of the tasks in the graph if there are none.
+const NO_PENDING_TASK: &str = "finds no pending task without a workflow";
 
 /// Remembers the flags of this process for later messages.
 pub fn set_flags(command: &Command, matches: &ArgMatches) {
     *FLAGS.lock() = given_flags(command, matches);
+}
+
+/// Remembers how a file writes the names of its fields, for messages about them.
+pub fn remember_fields(content: &serde_json::Value) {
+    FILE_FIELDS.lock().add(content);
 }
 
 /// Remembers the folders in which this process, or the server of the same data folder, looks for rehearsal scripts.
@@ -44,9 +66,27 @@ pub fn set_rehearsals(folders: &str) {
     *REHEARSALS.lock() = Some(folders.to_owned());
 }
 
+/// Remembers that this process calls the models itself, so that no server has to be started again.
+pub fn set_without_server() {
+    *WITHOUT_SERVER.lock() = true;
+}
+
+/// A message about settings of a server where none runs: the next command reads them.
+pub fn without_server(message: &str) -> String {
+    message
+        .replace(", and start the server again", "")
+        .replace(" and start the server again", "")
+        .replace("start the server with", "set")
+}
+
 /// The message in the words of this command.
 pub fn translate(message: &str) -> String {
-    let message = name_commands(&name_flags(message, &FLAGS.lock()));
+    let message = &match *WITHOUT_SERVER.lock() {
+        true => without_server(message),
+        false => message.to_owned(),
+    };
+    let message = name_file_fields(&name_flags(message, &FLAGS.lock()), &FILE_FIELDS.lock());
+    let message = name_commands(&message);
     match &*REHEARSALS.lock() {
         Some(folders) if message.contains(UNKNOWN_SCRIPT) => {
             name_rehearsals(&message, folders, &script_names(folders))
@@ -62,7 +102,11 @@ fn name_rehearsals(message: &str, folders: &str, scripts: &[String]) -> String {
     let Some((before, rest)) = message.split_once(UNKNOWN_SCRIPT) else { return message };
     let Some((name, after)) = rest.split_once('`') else { return message };
     let nearest = suggestion(name, scripts.iter().map(String::as_str));
-    format!("{before}{UNKNOWN_SCRIPT}{name}`{nearest}{after}").replace("?; put", "? Or put")
+    let begin = format!("{before}{UNKNOWN_SCRIPT}{name}`{nearest}");
+    match after.strip_prefix("; ").filter(|_| !nearest.is_empty()) {
+        Some(rest) => text::append(&begin, "; ", &format!("or {rest}")),
+        None => format!("{begin}{after}"),
+    }
 }
 
 /// The names of the scripts in these folders, which are separated as in `PATH`.
@@ -83,14 +127,44 @@ fn name_commands(message: &str) -> String {
     if message.starts_with("there is no project `") && is_unknown_name {
         return format!("{message} (`emergent project list{location}` lists them)");
     }
-    if message.starts_with("there is no agent `") && is_unknown_name {
+    if is_about_unknown_agent(message) {
         return format!("{message} (`{}` lists them)", hints::command("agent list --internal"));
     }
+    if message.ends_with(NO_PENDING_TASK) {
+        return format!(
+            "no pending task is outside a workflow: `{}` creates one, `{}` lists them",
+            hints::command("task add KEY"),
+            hints::command("task list")
+        );
+    }
+    if let Some(advice) = advice_for_outside(message) {
+        return format!("{message}: {advice}");
+    }
+    let message = &message.replace("store it with PUT /api/admin/secrets/NAME", &{
+        format!("store it with `{}`", hints::command("secret set NAME"))
+    });
     let planner = format!(
         "`{}` installs one, --planner names another agent, and --tasks FILE needs none",
         hints::command("product install emergent.code")
     );
-    message.replace("install emergent.code, name another planner, or give `tasks`", &planner)
+    let advice = "nstall emergent.code, name another planner, or give `tasks`";
+    message.replace(&format!("i{advice}"), &planner).replace(&format!("I{advice}"), &planner)
+}
+
+/// Whether a message ends by saying that there is no agent of a name, with or without the one that was probably meant.
+/// Those that go on with a list of the agents, or with what to do, need no hint.
+fn is_about_unknown_agent(message: &str) -> bool {
+    let Some((_, rest)) = message.rsplit_once("there is no agent `") else { return false };
+    let Some((_, after)) = rest.split_once('`') else { return false };
+    let after = after.strip_prefix(" here").unwrap_or(after);
+    after.is_empty() || (after.starts_with("; did you mean `") && after.ends_with("`?"))
+}
+
+/// What to do about an agent that callers from outside cannot start.
+fn advice_for_outside(message: &str) -> Option<String> {
+    let name = message.strip_prefix("agent `")?.strip_suffix(NOT_EXTERNAL)?;
+    let trigger = hints::command(&format!("agent trigger {}", hints::quoted(name)));
+    Some(format!("set `visibility: external` in its definition, or start it with `{trigger}`"))
 }
 
 /// The long names of the flags of the subcommand that were typed. A value from the environment or a default is not
@@ -160,6 +234,24 @@ mod tests {
     }
 
     #[test]
+    fn no_server_is_started_again_where_none_runs() {
+        assert_eq!(
+            without_server(
+                "the model `google/x` needs credentials: set `GEMINI_API_KEY` and start the server again, or start the \
+                 server with `EMERGENT_MODEL=provider/name` to use another model for everything"
+            ),
+            "the model `google/x` needs credentials: set `GEMINI_API_KEY`, or set `EMERGENT_MODEL=provider/name` to use \
+             another model for everything"
+        );
+        assert_eq!(
+            without_server(
+                "make that provider usable, or set EMERGENT_MODEL=x/y, and start the server again"
+            ),
+            "make that provider usable, or set EMERGENT_MODEL=x/y"
+        );
+    }
+
+    #[test]
     fn a_way_out_is_named_by_its_command() {
         assert_eq!(
             name_commands("there is no project `x` here"),
@@ -168,6 +260,32 @@ mod tests {
         assert_eq!(
             name_commands("there is no agent `scrib` here; did you mean `scribe`?"),
             "there is no agent `scrib` here; did you mean `scribe`? (`emergent agent list --internal` lists them)"
+        );
+        assert_eq!(
+            name_commands("--agent: there is no agent `zzz` here"),
+            "--agent: there is no agent `zzz` here (`emergent agent list --internal` lists them)"
+        );
+        for message in [
+            "`tasks[0].assigned_agent`: there is no agent `implement-agent`",
+            "`tasks[0].key`: is taken; `tasks[1].assigned_agent`: there is no agent `workr`; did you mean `worker`?",
+        ] {
+            let expected = format!("{message} (`emergent agent list --internal` lists them)");
+            assert_eq!(name_commands(message), expected);
+        }
+        let listed = "`agent`: there is no agent `x`; there are a, b";
+        assert_eq!(name_commands(listed), listed);
+        assert_eq!(
+            name_commands("agent `echo` cannot be started from outside: its visibility is not `external`"),
+            "agent `echo` cannot be started from outside: its visibility is not `external`: set `visibility: external` \
+             in its definition, or start it with `emergent agent trigger echo`"
+        );
+        assert_eq!(
+            name_commands("store it with PUT /api/admin/secrets/NAME and write ${NAME}"),
+            "store it with `emergent secret set NAME` and write ${NAME}"
+        );
+        assert_eq!(
+            name_commands("`query`: finds no pending task without a workflow"),
+            "no pending task is outside a workflow: `emergent task add KEY` creates one, `emergent task list` lists them"
         );
         let message = "`planner`: there is no agent `task-planner`: install emergent.code, name another planner, or give `tasks`";
         assert_eq!(

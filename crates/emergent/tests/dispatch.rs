@@ -102,6 +102,32 @@ fn has(told: &str, parts: &[&str]) {
     }
 }
 
+/// Errors about a file name its fields as the file does, and what was probably meant.
+fn misspelt_fields(home: &Home) {
+    let refused = |content: &str| {
+        std::fs::write(home.folder().join("misspelt.yaml"), content).expect("a file");
+        failed(&home.run(&["dispatch", "--tasks", "misspelt.yaml"])).1
+    };
+    let task = "tasks: [{ key: a, title: Look, assigned_agent: worker }]";
+    has(
+        &refused(&format!("budjet_usd: 2\n{task}")),
+        &["unknown field `budjet_usd`, did you mean `budget_usd`?"],
+    );
+    let nested = refused("- { key: a, title: Look, asigned_agent: worker }");
+    has(&nested, &["`tasks[0]`: unknown field `asigned_agent`, did you mean `assigned_agent`?"]);
+    let agent = refused("- { key: a, title: Look, assigned_agent: workr }");
+    has(&agent, &["`tasks[0].assigned_agent`", "there is no agent `workr`", "did you mean `worker`?"]);
+    let own = refused("budjetUsd: 2\ntasks: [{ key: a, title: Look, assignedAgent: worker }]");
+    has(&own, &["`budjetUsd`: is not a known field; did you mean `budgetUsd`?"]);
+    let (_, planner) = failed(&home.run(&["dispatch", "Tell what is there", "--planner", "planer"]));
+    has(&planner, &["did you mean `planner`? `emergent product install emergent.code"]);
+
+    let definition = r#"{ "name": "writer", "sytem_prompt": "Write.", "max_steps": 3 }"#;
+    std::fs::write(home.folder().join("misspelt.json"), definition).expect("a file");
+    let (_, told) = failed(&home.run(&["agent", "apply", "misspelt.json"]));
+    has(&told, &["unknown field `sytem_prompt`, did you mean `system_prompt`?"]);
+}
+
 /// The same tour, wherever the commands go.
 fn tour(home: &Home) {
     agents(home);
@@ -151,6 +177,7 @@ fn tour(home: &Home) {
         let checked = command_output(home.run(&["dispatch", "--from-graph", "--root", name, "--dry-run"]));
         has(&checked, &["loose-end"]);
     }
+    misspelt_fields(home);
     let (_, unknown) = failed(&home.run(&["dispatch", "--from-graph", "--task", "SpecTask/nobody"]));
     has(&unknown, &["SpecTask/nobody"]);
 
@@ -164,10 +191,9 @@ fn tour(home: &Home) {
         &command_output(home.run(&["budget", "set", "--usd", "2.5"])),
         &["(project)", "$2.50", "$0.00 of $2.50"],
     );
-    has(
-        &command_output(home.run(&["budget", "set", "--agent", "worker", "--tokens", "5000"])),
-        &["worker", "5000 tokens", "0 of 5000 tokens"],
-    );
+    let limited = command_output(home.run(&["budget", "set", "--agent", "worker", "--tokens", "5000"]));
+    has(&limited, &["worker", "5000 tokens", " of 5000 tokens"]);
+    assert!(!limited.contains(" 0 of 5000 tokens"), "what it spent earlier today counts: {limited}");
     has(&failed(&home.run(&["budget", "set", "--agent", "nobody", "--usd", "1"])).1, &["`nobody`"]);
     has(&command_output(home.run(&["budget", "set", "--none"])), &["no limit"]);
     let shown = json_of(home.run(&["budget", "show", "--json"]));
@@ -179,6 +205,9 @@ fn steering(home: &Home) {
     let (told, why) = failed(&home.run(&["dispatch", "--tasks", "bad.yaml", "--follow"]));
     has(&told, &["✗ bad", "It waits for you:", "emergent task retry", "emergent workflow cancel"]);
     has(&why, &["waits for a person"]);
+    let more = ["workflow", "budget", "last", "--tokens", "900000", "--reason", "it takes longer"];
+    has(&command_output(home.run(&more)), &["the budget of workflow", "is 900000 tokens"]);
+    has(&failed(&home.run(&["workflow", "budget", "last"])).1, &["--none takes the limit away"]);
     let command = told.lines().find_map(|line| line.trim().strip_prefix("another agent")).expect("a way on");
     let command = command.trim().trim_start_matches("emergent ").replace("AGENT", "worker");
     let words: Vec<&str> = command.split(' ').collect();
@@ -186,13 +215,14 @@ fn steering(home: &Home) {
     let id = json_of(home.run(&["workflow", "list", "--limit", "1", "--json"]))[0]["id"].clone();
     let id = id.as_str().expect("an id");
     let live = command_output(home.run(&["workflow", "follow", id]));
-    has(&live, &["⚑ a person has to say", "▸ goes on", "✓ after", "2 of 2 done"]);
+    has(&live, &["⚑ a person has to say", "the budget was changed", "▸ goes on", "✓ after", "2 of 2 done"]);
 
     let (_, why) = failed(&home.run(&["task", "skip", &format!("{id}/bad")]));
     has(&why, &["completed"]);
     has(&failed(&home.run(&["task", "skip", &format!("{id}/zz")])).1, &["`zz`", "bad, after"]);
     has(&failed(&home.run(&["workflow", "resume", id])).1, &["completed"]);
     has(&failed(&home.run(&["workflow", "cancel", id])).1, &["has ended"]);
+    has(&failed(&home.run(&["workflow", "budget", id, "--usd", "1"])).1, &["it has ended"]);
 
     let (_, _) = failed(&home.run(&["dispatch", "--tasks", "bad.yaml", "--follow", "--on-failure", "skip"]));
     let last = json_of(home.run(&["workflow", "list", "--limit", "1", "--json"]))[0].clone();

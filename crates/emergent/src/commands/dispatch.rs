@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     agent::{parse_model, to_camel_case},
+    number::parse_finite,
     parse_flag,
     task::resolve_task,
     watch_workflow,
@@ -22,6 +23,7 @@ use super::{
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
+    messages,
     output::{self, bold, dim},
 };
 
@@ -65,7 +67,7 @@ pub struct Dispatch {
     #[arg(long, value_name = "N")]
     max_concurrent: Option<i64>,
     /// What it may cost in all, in US dollars
-    #[arg(long, value_name = "DOLLARS")]
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_finite)]
     budget_usd: Option<f64>,
     /// Tokens it may use in all
     #[arg(long, value_name = "N")]
@@ -207,6 +209,7 @@ fn read_tasks(path: &Path) -> Result<Map<String, Value>> {
 /// (`blocked_by`) or of the API (`blockedBy`).
 fn parse(text: &str) -> std::result::Result<Map<String, Value>, String> {
     let parsed: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    messages::remember_fields(&parsed);
     let mut body = match parsed {
         Value::Array(_) => Map::from_iter([("tasks".to_owned(), parsed)]),
         other => match to_camel_case(other) {

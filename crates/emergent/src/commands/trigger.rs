@@ -20,7 +20,7 @@ use super::{
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    hints,
+    hints, messages,
     output::{self, first_line},
 };
 
@@ -218,6 +218,7 @@ fn read_trigger(path: &Path) -> Result<Value> {
     let mut body: Value = serde_saphyr::from_str(&text)
         .map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))?;
     if let Some(dispatch) = body.get_mut("dispatch") {
+        messages::remember_fields(dispatch);
         *dispatch = to_camel_case(dispatch.take());
         for task in dispatch.get_mut("tasks").and_then(Value::as_array_mut).into_iter().flatten() {
             *task = to_camel_case(task.take());
