@@ -1,6 +1,7 @@
 //! The API client of all commands. It sends requests to a server over HTTP, or to the same router in this
 //! process on the data folder; commands see no difference.
 
+mod pages;
 mod received;
 mod requests;
 mod transport;
@@ -11,7 +12,7 @@ use axum::{body::Body, http};
 use bytes::Bytes;
 use emergent_store::TimeLimits;
 use futures_util::{Stream, StreamExt};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
 use tower::ServiceExt;
 
@@ -29,8 +30,6 @@ use transport::{Content, stream_error};
 
 /// How long a server on PostgreSQL has to answer; after that, a command works on the database itself.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
-/// Items per request when a whole list is read.
-const PAGE_SIZE: u32 = 100;
 /// How long `LocalDriver::stop` waits for the runs of this process to be released.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
@@ -119,6 +118,7 @@ impl Client {
     async fn local(settings: &Settings, token: Option<String>, project: Option<String>) -> Result<Self> {
         match open_or_connect(settings).await? {
             DataDirOwner::ThisProcess(services) => {
+                messages::set_without_server();
                 messages::set_rehearsals(&settings.rehearsals);
                 let router = emergent_api::router(services.app.clone());
                 let token = match token {
@@ -202,37 +202,6 @@ impl Client {
 
     pub async fn get(&self, path: &str) -> Result<ApiResponse> {
         self.send(http::Method::GET, path, None, Content::Nothing).await
-    }
-
-    /// The items of all pages of a list.
-    pub async fn get_all_pages<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>> {
-        let separator = if path.contains('?') { '&' } else { '?' };
-        let (mut items, mut cursor_parameter) = (Vec::new(), String::new());
-        loop {
-            let response = self.get(&format!("{path}{separator}limit={PAGE_SIZE}{cursor_parameter}")).await?;
-            let next = response.next_cursor();
-            items.extend(response.data::<Vec<T>>().await?);
-            match next {
-                Some(cursor) => cursor_parameter = format!("&cursor={cursor}"),
-                None => return Ok(items),
-            }
-        }
-    }
-
-    /// The first items of a list, at most `max`.
-    pub async fn get_newest<T: DeserializeOwned>(&self, path: &str, max: usize) -> Result<Vec<T>> {
-        let separator = if path.contains('?') { '&' } else { '?' };
-        let limit = max.clamp(1, PAGE_SIZE as usize);
-        let (mut items, mut cursor_parameter) = (Vec::new(), String::new());
-        loop {
-            let response = self.get(&format!("{path}{separator}limit={limit}{cursor_parameter}")).await?;
-            let next = response.next_cursor();
-            items.extend(response.data::<Vec<T>>().await?);
-            match next {
-                Some(cursor) if items.len() < max => cursor_parameter = format!("&cursor={cursor}"),
-                _ => return Ok(items),
-            }
-        }
     }
 
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<ApiResponse> {

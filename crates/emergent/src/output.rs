@@ -126,6 +126,22 @@ pub fn print_list(headers: &[&str], rows: &[Vec<String>], next: (&str, &str)) ->
     print_list_with_whole(headers, rows, &[], next)
 }
 
+/// Prints a list like [`print_list`]. The columns `whole`, which identify a row, are not made narrower. If a terminal
+/// is not wide enough, the columns `optional` are left out, the first ones first, and then the cells of a row are
+/// printed below each other.
+pub fn print_list_with_optional(
+    headers: &[&str],
+    rows: &[Vec<String>],
+    whole: &[&str],
+    optional: &[&str],
+    next: (&str, &str),
+) -> Result<()> {
+    match rows.is_empty() {
+        true => print_list(headers, rows, next),
+        false => print_table_with_optional(headers, rows, whole, optional),
+    }
+}
+
 /// Prints a list like [`print_list`]. The columns `whole` are not made narrower.
 pub fn print_list_with_whole(
     headers: &[&str],

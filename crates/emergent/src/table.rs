@@ -21,6 +21,8 @@ const ID: &str = "ID";
 const TIME_PREFERENCE: usize = 6;
 /// The length of a time up to its minutes: `2026-01-31T00:00`.
 const MINUTES_LENGTH: usize = 16;
+/// The zone of the times, which their cells on a terminal have no room for.
+const ZONE: &str = " (UTC)";
 
 /// The lines of a table, the headers first. `width` is that of the terminal, if there is one. Each column is as
 /// wide as its widest cell; the last one is not padded. The columns `whole` are not made narrower.
@@ -42,17 +44,31 @@ pub fn table_lines(
             *width = (*width).max(measure_text_width(cell));
         }
     }
+    let titles: Vec<String> = headers
+        .iter()
+        .zip(&times)
+        .map(|(header, has_times)| match (has_times, width) {
+            (true, Some(_)) => format!("{header}{ZONE}"),
+            _ => (*header).to_owned(),
+        })
+        .collect();
     if let Some(width) = width {
         if width < NARROW_TERMINAL && !fits_unshortened(&widths, width) {
-            return blocks(headers, &rows, width);
+            return blocks(&titles, &rows, width);
         }
         shrink(&mut widths, headers, whole, &times, width);
         if line_width(&widths) > width {
-            return blocks(headers, &rows, width);
+            return blocks(&titles, &rows, width);
         }
     }
-    let headers = headers.iter().map(|header| (*header).to_owned()).collect();
-    std::iter::once(headers).chain(rows).map(|cells| table_line(&cells, &widths, width)).collect()
+    // A column that was made narrower than its title has no room for the zone.
+    let fitting =
+        |((title, header), width): ((&String, &&str), &usize)| match measure_text_width(title) <= *width {
+            true => title.clone(),
+            false => (*header).to_owned(),
+        };
+    let titles = titles.iter().zip(headers).zip(&widths).map(fitting).collect();
+    std::iter::once(titles).chain(rows).map(|cells| table_line(&cells, &widths, width)).collect()
 }
 
 /// Makes the widest columns narrower until the table fits, or nothing more can be taken away.
@@ -90,7 +106,7 @@ fn line_width(widths: &[usize]) -> usize {
 
 /// The rows below each other, a line or more for each cell, for a terminal that is too narrow for the columns. There
 /// is a line of its own for the headers as in a table, and cells without a value are left out.
-fn blocks(headers: &[&str], rows: &[Vec<String>], width: usize) -> Vec<String> {
+fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> Vec<String> {
     let label_width = headers.iter().map(|header| measure_text_width(header)).max().unwrap_or(0);
     let mut lines = vec![fit_line(&headers.join(" · "), width)];
     for (index, row) in rows.iter().enumerate() {
@@ -224,7 +240,7 @@ mod tests {
         assert_eq!(
             table_lines(&HEADERS, &runs(), &[], Some(72)),
             [
-                "ID        AGENT       CREATED           SUMMARY",
+                "ID        AGENT       CREATED (UTC)     SUMMARY",
                 "deadbeef  researcher  2026-01-31 10:11  It found three patterns that…",
                 "cafebabe  researcher  2026-01-31 10:11",
             ]
@@ -282,6 +298,27 @@ mod tests {
         let lines = table_lines(&headers, &rows, &whole, Some(70));
         assert!(lines[1].starts_with("Person/ada-lovelace  "), "{lines:#?}");
         assert!(lines[1].ends_with("  Machine/analytical-engine"), "{lines:#?}");
+    }
+
+    #[test]
+    fn columns_that_identify_a_row_are_whole_or_below_each_other() {
+        let headers = ["ID", "NAME", "STATUS", "CREATED", "SCOPES"];
+        let row = |scopes: &str| {
+            let cells = ["deadbeef", "deploys-of-the-website", "valid", "2026-01-31T08:00:00Z", scopes];
+            vec![cells.map(str::to_owned).to_vec()]
+        };
+        let (whole, optional) = (["NAME", "SCOPES"], ["CREATED"]);
+        let lines = |scopes: &str, width| {
+            let rows = row(scopes);
+            let (headers, rows) = without_optional_columns(&headers, &rows, &whole, &optional, width);
+            table_lines(&headers, &rows, &whole, Some(width))
+        };
+        let few = "graph:read agents:read";
+        assert_eq!(lines(few, 80)[1], format!("deadbeef  deploys-of-the-website  valid   {few}"));
+        let many = "graph:read graph:write agents:read agents:write agents:invoke";
+        let many_lines = lines(many, 80);
+        assert!(many_lines.contains(&format!("SCOPES  {many}")), "{many_lines:#?}");
+        assert!(many_lines.contains(&"NAME    deploys-of-the-website".to_owned()), "{many_lines:#?}");
     }
 
     #[test]

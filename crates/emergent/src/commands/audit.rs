@@ -43,13 +43,14 @@ impl Audit {
         };
         let since = parse_optional_time("since", self.since.as_deref())?.map(|time| time.to_string());
         let until = parse_optional_time("until", self.until.as_deref())?.map(|time| time.to_string());
-        let mut path = format!("/api/admin/audit?limit={}", self.limit);
+        let mut query = Vec::new();
         for (name, value) in [("action", self.action), ("token", token), ("since", since), ("until", until)] {
             if let Some(value) = value {
-                path.push_str(&format!("&{name}={}", encode(&value)));
+                query.push(format!("{name}={}", encode(&value)));
             }
         }
-        let entries: Vec<Received<AuditEntryView>> = client.get(&path).await?.data().await?;
+        let path = format!("/api/admin/audit?{}", query.join("&"));
+        let entries: Vec<Received<AuditEntryView>> = client.get_limited(&path, self.limit).await?;
         if as_json {
             return output::print_json(&entries);
         }

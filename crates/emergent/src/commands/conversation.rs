@@ -76,9 +76,9 @@ impl Conversation {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Conversation::List { q, limit } => {
-                let filter = q.map(|text| format!("&q={}", encode(&text))).unwrap_or_default();
-                let path = format!("/api/chat/conversations?limit={limit}{filter}");
-                let listed: Vec<Received<ConversationView>> = client.get(&path).await?.data().await?;
+                let filter = q.map(|text| format!("?q={}", encode(&text))).unwrap_or_default();
+                let path = format!("/api/chat/conversations{filter}");
+                let listed: Vec<Received<ConversationView>> = client.get_limited(&path, limit).await?;
                 if as_json { output::print_json(&listed) } else { print_conversations(&listed) }
             }
             Conversation::Show { conversation } => {

@@ -84,13 +84,13 @@ async fn list(
         Some(task) => Some(resolve_task(client, &task).await?),
         None => None,
     };
-    let mut path = format!("/api/coordination/discussions?limit={limit}");
+    let mut path = "/api/coordination/discussions?".to_owned();
     for (name, value) in [("status", status), ("taskId", task)] {
         if let Some(value) = value {
             path.push_str(&format!("&{name}={}", encode(&value)));
         }
     }
-    let discussions: Vec<Received<DiscussionSummaryView>> = client.get(&path).await?.data().await?;
+    let discussions: Vec<Received<DiscussionSummaryView>> = client.get_limited(&path, limit).await?;
     if as_json {
         return output::print_json(&discussions);
     }

@@ -187,7 +187,8 @@ fn print_packs(packs: &[Received<PackView>]) -> Result<()> {
             ]
         })
         .collect();
-    output::print_table(&["ID", "PACK", "ASSIGNED", "BUILT IN", "TYPES", "DESCRIPTION"], &rows)
+    let headers = ["ID", "PACK", "ASSIGNED", "BUILT IN", "TYPES", "DESCRIPTION"];
+    output::print_table_with_optional(&headers, &rows, &["PACK"], &["TYPES", "BUILT IN"])
 }
 
 fn print_pack(pack: &PackView) -> Result<()> {

@@ -103,9 +103,8 @@ impl Run {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Run::List { conditions, limit } => {
-                let path = format!("/api/admin/runs?limit={limit}{}", conditions.query_text()?);
-                let response = client.get(&path).await?;
-                let runs: Vec<Received<RunView>> = response.data().await?;
+                let path = format!("/api/admin/runs?{}", conditions.query_text()?);
+                let runs: Vec<Received<RunView>> = client.get_limited(&path, limit).await?;
                 if as_json { output::print_json(&runs) } else { show_all(&runs) }
             }
             Run::Stats { since, until } => {
@@ -206,27 +205,43 @@ fn duration_text(millis: Option<i64>) -> String {
     millis.and_then(|millis| u64::try_from(millis).ok()).map_or("–".to_owned(), duration)
 }
 
+/// The width from which a list of runs has a column for their input.
+const WIDTH_WITH_INPUT: usize = 140;
+
 fn show_all(runs: &[Received<RunView>]) -> Result<()> {
+    let has_input = output::terminal_width().is_none_or(|width| width >= WIDTH_WITH_INPUT);
     let rows: Vec<_> = runs
         .iter()
         .map(|run| {
             let facts = &run.facts;
             let summary = facts.summary.as_ref().map(|summary| summary.text.as_str());
+            let input = facts.input_preview.as_deref().unwrap_or_default();
+            // Without a column for the input, it stands for the summary until there is one.
+            let no_summary = if has_input { "" } else { input };
             // A rehearsal costs nothing.
             let no_cost = if facts.rehearsal { "rehearsal" } else { "–" };
-            vec![
+            let mut row = vec![
                 facts.id.to_string(),
                 agent_text(&facts.agent_name),
                 watch_run::status(facts.status, facts.reason),
                 facts.step_count.to_string(),
                 duration_text(facts.duration_ms),
                 watch_run::cost(run.token_usage.total_cost).unwrap_or_else(|| no_cost.to_owned()),
-                first_line(facts.error_message.as_deref().or(summary).unwrap_or_default(), 60),
-            ]
+            ];
+            if has_input {
+                row.push(first_line(input, 60));
+            }
+            row.push(first_line(facts.error_message.as_deref().or(summary).unwrap_or(no_summary), 60));
+            row
         })
         .collect();
+    let mut headers = vec!["ID", "AGENT", "STATUS", "STEPS", "TOOK", "COST"];
+    if has_input {
+        headers.push("INPUT");
+    }
+    headers.push("SUMMARY");
     output::print_list_with_whole(
-        &["ID", "AGENT", "STATUS", "STEPS", "TOOK", "COST", "SUMMARY"],
+        &headers,
         &rows,
         &["STATUS"],
         ("agent trigger AGENT --input TEXT", "starts a run"),

@@ -25,7 +25,7 @@ pub struct RunConditions {
     /// Only of this agent, by name or id
     #[arg(long)]
     agent: Option<String>,
-    /// Only with this status: queued, running, waiting, completed, failed, paused, cancelled
+    /// Only with this status: queued, running, waiting, completed, failed, paused, cancelled; several with commas
     #[arg(long)]
     status: Option<String>,
     /// Only paused or failed for this reason: step_limit, timeout, error, doom_loop, budget, provider, …
@@ -86,7 +86,7 @@ impl RunConditions {
         let time = |name: &str, text: Option<String>| text.map(|text| parse_time(name, &text)).transpose();
         Ok(RunFilterView {
             agent: self.agent,
-            status: parse_name("--status", self.status)?,
+            status: self.status,
             reason: parse_name("--reason", self.reason)?,
             origin: parse_name("--origin", self.origin)?,
             parent_run_id: None,
@@ -238,6 +238,9 @@ pub async fn show_stats(
     let runs = counted(stats.total, "run");
     output::print_text(&format!("{runs} from {} to {}", stats.since, stats.until))?;
     output::print_text(&counts(&stats.by_status))?;
+    if !stats.active.is_empty() {
+        output::print_text(&format!("now, whenever they were created: {}", counts(&stats.active)))?;
+    }
     let agents: Vec<Vec<String>> = stats
         .by_agent
         .iter()

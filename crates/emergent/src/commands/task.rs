@@ -101,13 +101,13 @@ impl Task {
                     Some(workflow) => Some(resolve_id(client, &WORKFLOWS, &workflow).await?),
                     None => None,
                 };
-                let mut path = format!("/api/coordination/tasks?limit={limit}&available={available}");
+                let mut path = format!("/api/coordination/tasks?available={available}");
                 for (name, value) in [("status", status), ("workflowId", workflow)] {
                     if let Some(value) = value {
                         path.push_str(&format!("&{name}={}", encode(&value)));
                     }
                 }
-                let tasks: Vec<Received<TaskView>> = client.get(&path).await?.data().await?;
+                let tasks: Vec<Received<TaskView>> = client.get_limited(&path, limit).await?;
                 if as_json { output::print_json(&tasks) } else { print_tasks(&tasks) }
             }
             Task::Show { task } => {
@@ -239,9 +239,11 @@ fn print_tasks(tasks: &[Received<TaskView>]) -> Result<()> {
             ]
         })
         .collect();
-    output::print_list(
+    output::print_list_with_optional(
         &["ID", "KEY", "STATUS", "PRIORITY", "AGENT", "WORKFLOW", "TITLE"],
         &rows,
+        &["KEY", "AGENT"],
+        &["PRIORITY", "WORKFLOW"],
         ("dispatch TEXT", "makes tasks and executes them"),
     )?;
     for task in tasks {

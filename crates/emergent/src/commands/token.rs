@@ -106,9 +106,11 @@ impl Token {
                 let names = projects.into_iter().map(|project| (project.id, project.name)).collect();
                 let now = Clock::system().now();
                 let rows: Vec<_> = tokens.iter().map(|token| row(token, &names, now)).collect();
-                output::print_list(
+                output::print_list_with_optional(
                     &["ID", "NAME", "PROJECT", "STATUS", "CREATED", "ENDS", "SCOPES"],
                     &rows,
+                    &["NAME", "SCOPES"],
+                    &["CREATED"],
                     ("token create NAME --scopes graph:read", "creates one"),
                 )
             }

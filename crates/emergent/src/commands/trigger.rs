@@ -107,7 +107,7 @@ impl Trigger {
                 if let Some(status) = status {
                     path.push_str(&format!("&status={}", encode(&status)));
                 }
-                let firings: Vec<Received<FiringView>> = client.get(&path).await?.data().await?;
+                let firings: Vec<Received<FiringView>> = client.get_limited(&path, limit).await?;
                 if as_json { output::print_json(&firings) } else { show_firings(&firings) }
             }
         }

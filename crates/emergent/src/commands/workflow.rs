@@ -96,9 +96,9 @@ impl Workflow {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Workflow::List { status, limit } => {
-                let status = status.map(|status| format!("&status={}", encode(&status))).unwrap_or_default();
-                let path = format!("/api/coordination/workflows?limit={limit}{status}");
-                let workflows: Vec<Received<WorkflowSummaryView>> = client.get(&path).await?.data().await?;
+                let status = status.map(|status| format!("?status={}", encode(&status))).unwrap_or_default();
+                let path = format!("/api/coordination/workflows{status}");
+                let workflows: Vec<Received<WorkflowSummaryView>> = client.get_limited(&path, limit).await?;
                 if as_json { output::print_json(&workflows) } else { show_all(&workflows) }
             }
             Workflow::Show { workflow } => {

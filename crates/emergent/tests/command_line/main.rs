@@ -15,6 +15,7 @@ mod graph_output;
 mod inbox_last;
 mod inbox_review;
 mod interrupt;
+mod lists;
 mod login;
 mod messages;
 mod names;

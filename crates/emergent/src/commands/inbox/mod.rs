@@ -244,8 +244,8 @@ async fn list(
     };
     let wanted = status;
     let (of_status, of_kind) = (parameter("status", status), parameter("kind", kind));
-    let path = format!("/api/approvals?limit={limit}{of_status}{of_kind}");
-    let items: Vec<Received<InboxItemView>> = client.get(&path).await?.data().await?;
+    let path = format!("/api/approvals?{of_status}{of_kind}");
+    let items: Vec<Received<InboxItemView>> = client.get_limited(&path, limit).await?;
     if as_json {
         return output::print_json(&items);
     }
