@@ -17,6 +17,7 @@ use rand::RngCore;
 use crate::{
     config::env_value,
     error::{Error, Result},
+    hints, lock_holder,
     server_file::{self, ServerFile},
 };
 
@@ -27,7 +28,7 @@ pub const PROGRAM_CACHES: &str = "program-caches";
 /// The file name of the admin token.
 pub const ADMIN_TOKEN_FILE: &str = "admin-token";
 /// The file that a process locks that has the folder to itself.
-const LOCK_FILE: &str = "lock";
+pub const LOCK_FILE: &str = "lock";
 /// The file name of the key of the secrets.
 pub const KEY_FILE: &str = "secret-key";
 /// How long a server or a command waits for another process to release the data folder.
@@ -105,7 +106,7 @@ impl DataDir {
             .map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {
-                write_process_id(&lock);
+                lock_holder::write(&lock, &hints::subcommand());
                 // A server that was killed leaves its address behind, and nobody listens there now. A server on
                 // PostgreSQL may use the folder too.
                 server_file::remove_stale(path);
@@ -250,24 +251,6 @@ fn create_private_database(folder: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Writes the number of this process into the locked file, for the messages of others. A folder without room for it is
-/// used all the same.
-fn write_process_id(mut lock: &File) {
-    let _ = lock.set_len(0).and_then(|()| lock.write_all(std::process::id().to_string().as_bytes()));
-}
-
-/// Who uses a folder that is locked: its server, or a process.
-pub fn holder(folder: &Path) -> String {
-    if let Some(server) = running_server(folder) {
-        return format!("the server at {}", server.address);
-    }
-    let text = std::fs::read_to_string(folder.join(LOCK_FILE)).unwrap_or_default();
-    match text.trim().parse::<u32>() {
-        Ok(id) => format!("another process ({id})"),
-        Err(_) => "another process".to_owned(),
-    }
 }
 
 /// The server that uses this folder now; `None` when none does.

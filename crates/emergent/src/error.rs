@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{commands::suggestion, hints};
+use crate::{commands::suggestion, hints, lock_holder};
 
 /// How rustls names a certificate of an authority that a server uses as its own.
 const AUTHORITY_AS_SERVER: &str = "CaUsedAsEndEntity";
@@ -32,9 +32,10 @@ pub enum Error {
         source: std::io::Error,
     },
     #[error(
-        "the data folder `{}` is in use by {}; end it, or choose another folder with --data-dir",
+        "the data folder `{}` is in use by {}; {}",
         path.display(),
-        crate::datadir::holder(path)
+        lock_holder::name(path),
+        lock_holder::way_out(path)
     )]
     Locked { path: PathBuf },
     #[error("could not open the store")]

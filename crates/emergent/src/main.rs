@@ -16,6 +16,7 @@ mod examples;
 mod file_fields;
 mod hints;
 mod keys;
+mod lock_holder;
 mod logs;
 mod messages;
 mod output;

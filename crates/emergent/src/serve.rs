@@ -14,7 +14,7 @@ use crate::{
     config::{self, Settings, StoreFlags},
     datadir::{self, LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
-    hints, output,
+    hints, lock_holder, output,
     sample::{self, SampleState},
     services::{self, Services},
     settings_report,
@@ -105,7 +105,7 @@ async fn open_when_released(settings: &Settings) -> Result<Services> {
                     output::print_notice(&format!(
                         "the data folder `{}` is in use by {}; waiting up to {} seconds for it to end",
                         path.display(),
-                        datadir::holder(&path),
+                        lock_holder::name(&path),
                         LOCK_TIMEOUT.as_secs()
                     ));
                     has_notice = true;

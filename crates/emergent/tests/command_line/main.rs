@@ -25,6 +25,7 @@ mod packaging;
 mod resources;
 mod terminal;
 mod width;
+mod without_server;
 
 use common::Home;
 
