@@ -11,8 +11,7 @@ use crate::{
 
 pub async fn run(client: &Client, as_json: bool) -> Result<()> {
     let Some(server) = client.server_url() else {
-        let start = hints::local_command("serve");
-        return Err(Error::Usage(format!("no server runs on this data folder: start one with `{start}`")));
+        return Err(no_server());
     };
     let code: Received<LoginCodeView> = client.post("/api/session/codes", &json!({})).await?.data().await?;
     let link = format!("{}{}", browser_address(server), code.path);
@@ -24,6 +23,12 @@ pub async fn run(client: &Client, as_json: bool) -> Result<()> {
         "Open it in a browser to use the web UI, logged in as the token of this command. It works once and for 10 minutes.",
     );
     Ok(())
+}
+
+/// The error of a command that needs a server.
+pub fn no_server() -> Error {
+    let start = hints::local_command("serve");
+    Error::Usage(format!("no server runs on this data folder: start one with `{start}`"))
 }
 
 /// The address under which a browser on this machine reaches a server that may listen on every address.

@@ -2,9 +2,12 @@
 
 use emergent_wire::project_event::ProjectEventView;
 
-use super::watch_run::{Event, Events, listen_for_interrupt};
+use super::{
+    login_link::no_server,
+    watch_run::{Event, Events, listen_for_interrupt},
+};
 use crate::{
-    client::Client,
+    client::{Client, OtherDriver},
     error::{Error, Result},
     output,
 };
@@ -20,6 +23,9 @@ pub struct Watch {
 
 impl Watch {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        if client.other_driver() == OtherDriver::Nobody {
+            return Err(no_server());
+        }
         let types = self.types.as_deref().map(super::encode);
         let mut events = Events::for_project(client, types.as_deref());
         let mut interrupt = listen_for_interrupt().await;

@@ -1,6 +1,7 @@
 //! Follows a run: prints its text as it is streamed, its tool calls, its child runs and its end.
 
 mod children;
+mod decisions;
 mod events;
 mod view;
 
@@ -26,6 +27,7 @@ use crate::{
     hints, output, progress,
 };
 use children::Children;
+use decisions::{Decisions, Wait};
 pub use events::{Event, Events, Frames};
 pub use view::{View, unavailable_server};
 
@@ -81,8 +83,11 @@ impl RunEnd {
 pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> Result<()> {
     let driver = client.drive_runs();
     let path = format!("/api/admin/agents/{agent}/runs/{run}");
-    let ended =
-        if as_json { print_events(client, &path).await } else { show_events(client, agent, &path).await };
+    let ended = if as_json {
+        print_events(client, run, &path).await
+    } else {
+        show_events(client, agent, run, &path).await
+    };
     driver.stop().await;
     match ended? {
         Some(end) if matches!(end.status, RunStatus::Failed | RunStatus::Cancelled) => {
@@ -121,8 +126,8 @@ pub async fn listen_for_interrupt() -> BoxFuture<'static, ()> {
 }
 
 /// Prints each event as a line of JSON. Returns how the run ended, or `None` after Ctrl-C.
-async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
-    let mut events = Events::new(client, path);
+async fn print_events(client: &Client, run: &str, path: &str) -> Result<Option<RunEnd>> {
+    let (mut events, mut decisions) = (Events::new(client, path), Decisions::new(client, false));
     // One listener for the whole loop: a signal that arrives while an event is printed is not lost.
     let mut interrupt = listen_for_interrupt().await;
     loop {
@@ -134,15 +139,18 @@ async fn print_events(client: &Client, path: &str) -> Result<Option<RunEnd>> {
         if let Some(end) = event.parsed.as_ref().and_then(RunEnd::from_event) {
             return Ok(Some(end));
         }
+        if let Some(event) = &event.parsed {
+            decisions.event(run, &event.body).await?;
+        }
     }
 }
 
 /// Prints the events for people. Returns how the run ended, or `None` after Ctrl-C.
-async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<RunEnd>> {
+async fn show_events(client: &Client, agent: &str, run: &str, path: &str) -> Result<Option<RunEnd>> {
     let (mut view, mut children, mut spinner) =
         (View::new(output::use_colour(), output::terminal_width()), Children::default(), Spinner::default());
     let is_flow = is_flow(client, agent).await;
-    let mut events = Events::new(client, path);
+    let (mut events, mut decisions) = (Events::new(client, path), Decisions::new(client, true));
     let mut tree_poll = tokio::time::interval(TREE_POLL_INTERVAL);
     let mut interrupt = listen_for_interrupt().await;
     let end = loop {
@@ -162,6 +170,13 @@ async fn show_events(client: &Client, agent: &str, path: &str) -> Result<Option<
                     output::print_part(&view.lines(&children.changes(&get_tree(client, path).await?)))?;
                 }
                 output::print_part(&view.event(&event.body))?;
+                if matches!(event.body, BodyView::RunWaiting { .. } | BodyView::ApprovalRequested { .. }) {
+                    if decisions.event(run, &event.body).await? == Wait::Interrupted {
+                        return Ok(None);
+                    }
+                    // A Ctrl-C at the keys or in an editor does not end the run.
+                    interrupt = listen_for_interrupt().await;
+                }
             }
             _ = tree_poll.tick(), if is_flow || view.is_spawning() => {
                 let changes = children.changes(&get_tree(client, path).await?);
