@@ -2,7 +2,10 @@
 
 use emergent_wire::budget::{AmountView, BudgetsView, DayBudgetView, LimitView, PutBudget};
 
-use super::workflow::{limit_text, money_text};
+use super::{
+    number::parse_finite,
+    workflow::{limit_text, money_text},
+};
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
@@ -21,7 +24,7 @@ pub enum Budget {
         #[arg(long)]
         agent: Option<String>,
         /// In US dollars
-        #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
+        #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = parse_finite)]
         usd: Option<f64>,
         /// In tokens
         #[arg(long, value_name = "N", allow_negative_numbers = true)]

@@ -18,6 +18,7 @@ mod interrupt;
 mod lists;
 mod login;
 mod messages;
+mod mistakes;
 mod names;
 mod newcomer;
 mod newcomer_postgres;

@@ -29,6 +29,25 @@ fn an_error_names_the_flag_that_was_typed() {
     assert!(same.contains("is unchanged, version 1"), "{same}");
 }
 
+/// JSON has no such numbers: they would be sent as null, which takes a limit away.
+#[test]
+fn a_number_that_is_not_finite_is_refused() {
+    let home = home_with_agent();
+    for number in ["nan", "inf", "1e999"] {
+        for args in [
+            &["workflow", "budget", "last", "--tokens", "5", "--usd", number][..],
+            &["workflow", "resume", "last", "--budget-usd", number],
+            &["dispatch", "Greet.", "--budget-usd", number],
+            &["budget", "set", "--usd", number],
+            &["relationship", "create", "Person/ada", "knows", "Person/bob", "--weight", number],
+            &["graph", "search", "ada", "--min-similarity", number],
+        ] {
+            let told = failed(&home.run(args));
+            assert!(told.contains("it is not a finite number"), "{args:?}: {told}");
+        }
+    }
+}
+
 #[test]
 fn a_time_is_given_as_a_moment_or_as_for_how_long_before_now() {
     let home = home_with_agent();

@@ -69,6 +69,9 @@ fn a_misspelt_name_is_answered_with_the_nearest_one() {
     check(&["agent", "list", "-p", "reserch"], "research");
     check(&["run", "list", "--agent", "ecko"], "echo");
     check(&["budget", "set", "--agent", "ecko", "--tokens", "5"], "echo");
+    command_output(home.run(&["task", "add", "greet"]));
+    check(&["task", "reassign", "greet", "ecko"], "echo");
+    check(&["task", "add", "part", "--agent", "ecko"], "echo");
     check(&["tool", "show", "search_hibrid"], "search_hybrid");
     let server = r#"{"name": "files", "transport": "http", "url": "https://files.example/mcp"}"#;
     write(&home, "server.json", server);
@@ -113,6 +116,23 @@ fn an_object_without_a_key_is_named_as_lists_show_it() {
     command_output(home.run(&["object", "delete", &first]));
     let restored = command_output(home.run(&["object", "restore", &first]));
     assert!(restored.contains("is live, version 3"), "{restored}");
+}
+
+#[test]
+fn a_type_that_does_not_exist_is_answered_with_the_nearest_one() {
+    let home = home_with_agent();
+    command_output(home.run(&["object", "create", "Person", "ada"]));
+    let listed = home.run(&["object", "list", "--type", "Persn"]);
+    assert!(listed.status.success());
+    let notice = String::from_utf8_lossy(&listed.stderr);
+    assert!(
+        notice.contains("there is no type `Persn`") && notice.contains("did you mean `Person`?"),
+        "{notice}"
+    );
+    let known = home.run(&["object", "list", "--type", "Person"]);
+    assert!(!String::from_utf8_lossy(&known.stderr).contains("no type"));
+    let wrong = failed(&home.run(&["object", "show", "person/ada"]));
+    assert!(wrong.contains("did you mean `Person/ada`?"), "{wrong}");
 }
 
 #[test]
