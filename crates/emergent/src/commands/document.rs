@@ -1,4 +1,4 @@
-//! `emergent document`: adds, lists, shows and deletes documents.
+//! `emergent document`: adds, lists, searches, shows and deletes documents.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use futures_util::stream;
 use super::{
     encode,
     resolve::{DOCUMENTS, resolve_id},
+    search::ChunkSearch,
 };
 use crate::{
     client::{Client, DataAccess, Received},
@@ -18,6 +19,9 @@ use crate::{
     output::{self, bold},
     progress,
 };
+
+/// The largest file that the API accepts, in MiB.
+const MAX_MIB: u32 = 64;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Document {
@@ -45,6 +49,8 @@ pub enum Document {
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
+    /// Find passages of documents by words, by meaning, or both
+    Search(ChunkSearch),
     /// Show one document
     Show {
         /// A title, an id, the end of an id, or `last`
@@ -83,7 +89,14 @@ impl Document {
                         ("sourceUrl", source_url.as_deref()),
                         ("metadata", metadata.as_deref()),
                     ];
-                    let (document, is_new) = upload(client, file, &fields).await?;
+                    let uploaded = upload(client, file, &fields).await;
+                    let (document, is_new) = uploaded.map_err(|error| not_added(file, &added, error))?;
+                    if document.text_bytes == 0 {
+                        output::print_notice(&format!(
+                            "warning: `{}` has no text: no search finds it",
+                            file.display()
+                        ));
+                    }
                     if !is_new {
                         known.push(document.title.clone());
                     }
@@ -102,9 +115,10 @@ impl Document {
             }
             Document::List { limit } => {
                 let documents: Vec<Received<DocumentView>> =
-                    client.get(&format!("/api/documents?limit={limit}")).await?.data().await?;
+                    client.get_limited("/api/documents", limit).await?;
                 if as_json { output::print_json(&documents) } else { print_documents(&documents) }
             }
+            Document::Search(search) => search.run(client, as_json).await,
             Document::Show { document, text } => {
                 let id = resolve_id(client, &DOCUMENTS, &document).await?;
                 let path = format!("/api/documents/{}?text={text}", encode(&id));
@@ -125,6 +139,25 @@ impl Document {
             }
         }
     }
+}
+
+/// The error of a file that was not added, with those that were added before it.
+fn not_added(file: &Path, added: &[Received<DocumentView>], error: Error) -> Error {
+    let reason = match error {
+        // It names the file.
+        Error::File { .. } => error.describe(),
+        Error::Refused { .. } => format!(
+            "`{}` was not added: {}; text, Markdown, HTML and PDF of at most {MAX_MIB} MiB are accepted",
+            file.display(),
+            error.describe()
+        ),
+        other => format!("`{}` was not added: {}", file.display(), other.describe()),
+    };
+    let titles: Vec<String> = added.iter().map(|document| format!("`{}`", document.title)).collect();
+    Error::Usage(match titles.is_empty() {
+        true => reason,
+        false => format!("{reason} (added before it: {})", titles.join(", ")),
+    })
 }
 
 /// The server guesses the type from the title and the content. With `--title` it does not see the ending of the file,

@@ -24,6 +24,7 @@ mod newcomer;
 mod newcomer_postgres;
 mod packaging;
 mod resources;
+mod search;
 mod terminal;
 mod width;
 mod without_server;

@@ -1,0 +1,151 @@
+//! `emergent graph search`.
+
+use std::collections::HashMap;
+
+use emergent_domain::{indexed_text::indexed_text, query::SearchMode};
+use emergent_wire::{
+    object::ObjectView,
+    search::{GroupInput, SearchObjects, SearchView},
+};
+use uuid::Uuid;
+
+use super::{
+    MAX_TEXT_CHARS, SearchFlags,
+    explanation::{self, QuestionWords},
+    print_end, ranks, warn_without_embedder,
+};
+use crate::{
+    client::{Client, Received},
+    commands::{
+        graph::{object_name, object_text, title},
+        object_types::warn_of_unknown_types,
+        parse_flag,
+        pending_embeddings::warn_of_pending_embeddings,
+    },
+    error::Result,
+    output::{self, bold, dim, first_line},
+};
+
+#[derive(Debug, clap::Args)]
+pub struct ObjectSearch {
+    /// What to look for
+    query: String,
+    #[command(flatten)]
+    flags: SearchFlags,
+    /// Only objects of this type (may be repeated)
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Only objects with this label (may be repeated)
+    #[arg(long = "label", value_name = "LABEL")]
+    labels: Vec<String>,
+    /// Find tasks, sessions, messages and discussions as well
+    #[arg(long)]
+    include_system: bool,
+    /// Put hits with the same parent together: the type of the relationship between them, such as part_of
+    #[arg(long, value_name = "TYPE")]
+    group: Option<String>,
+    /// Whether that relationship starts at the hit (out) or ends there (in) [default: out]
+    #[arg(long, value_name = "DIRECTION", requires = "group", value_parser = ["out", "in"])]
+    group_direction: Option<String>,
+}
+
+impl ObjectSearch {
+    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        let mode = self.flags.mode()?;
+        let direction = parse_flag("--group-direction", self.group_direction.as_deref())?;
+        let SearchFlags { min_similarity, limit, budget_tokens, explain, .. } = self.flags;
+        let body = SearchObjects {
+            query: self.query,
+            mode,
+            types: self.types,
+            include_system: self.include_system,
+            min_similarity,
+            labels: self.labels,
+            status: None,
+            filters: Vec::new(),
+            limit,
+            weights: None,
+            explain,
+            group: self.group.map(|relationship| GroupInput { relationship, direction }),
+            budget_tokens,
+        };
+        let results: Received<SearchView> = client.post("/api/graph/search", &body).await?.data().await?;
+        if mode != SearchMode::Text {
+            warn_of_pending_embeddings(client).await;
+        }
+        warn_without_embedder(mode, results.embedding);
+        if as_json { output::print_json(&results) } else { print_hits(client, &body, &results).await }
+    }
+}
+
+async fn print_hits(client: &Client, body: &SearchObjects, results: &SearchView) -> Result<()> {
+    if results.hits.is_empty() {
+        warn_of_unknown_types(client, &body.types).await;
+        return output::print_line("nothing found");
+    }
+    let mut labels = Labels::new(client, results);
+    let question = QuestionWords::new(&body.query);
+    let mut group = None;
+    for (index, hit) in results.hits.iter().enumerate() {
+        let object = &hit.object;
+        if let Some(parent) = hit.group.filter(|parent| group != Some(*parent)) {
+            group = Some(parent);
+            output::print_row(&dim(&format!("in {}", labels.find(parent).await)))?;
+        }
+        let title = title(&object.type_, object.key.as_deref(), object.id, &object.properties);
+        let row = format!("{:>3}  {}  {}", index + 1, bold(&title), dim(&ranks(&hit.channels)));
+        output::print_row(&row)?;
+        if let Some(text) = object_text(&object.properties) {
+            output::print_row(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
+        }
+        if body.explain {
+            let from = match &hit.channels.link {
+                Some(link) => Some(labels.find(link.from).await),
+                None => None,
+            };
+            explanation::print(&hit.channels, &question.found_in(&all_text(object)), from.as_deref())?;
+        }
+    }
+    print_end(results.truncated)
+}
+
+/// How other lines name an object: `Person/ada (Ada Lovelace)`.
+fn label(object: &ObjectView) -> String {
+    let key = object.key.clone().unwrap_or_else(|| object.id.to_string());
+    let name = object_name(&object.properties).map(|name| format!(" ({name})")).unwrap_or_default();
+    format!("{}/{key}{name}", object.type_)
+}
+
+/// The text in which words are searched.
+fn all_text(object: &ObjectView) -> String {
+    let properties = object.properties.to_map();
+    let text = indexed_text(&object.type_, object.key.as_deref(), &object.labels, &properties);
+    format!("{}\n{}", text.name, text.body)
+}
+
+/// The labels of the objects that hits refer to.
+struct Labels<'a> {
+    client: &'a Client,
+    known: HashMap<Uuid, String>,
+}
+
+impl<'a> Labels<'a> {
+    fn new(client: &'a Client, results: &SearchView) -> Self {
+        let known = results.hits.iter().map(|hit| (hit.object.id, label(&hit.object))).collect();
+        Self { client, known }
+    }
+
+    /// The label of an object; its id if it was deleted in the meantime.
+    async fn find(&mut self, id: Uuid) -> String {
+        if let Some(label) = self.known.get(&id) {
+            return label.clone();
+        }
+        let found = match self.client.get(&format!("/api/graph/objects/{id}")).await {
+            Ok(response) => response.data().await.map(|object: ObjectView| label(&object)).ok(),
+            Err(_) => None,
+        };
+        let found = found.unwrap_or_else(|| id.to_string());
+        self.known.insert(id, found.clone());
+        found
+    }
+}
