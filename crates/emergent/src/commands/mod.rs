@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod document;
 mod editor;
 pub mod embeddings;
+pub mod eval;
 pub mod extract_document;
 pub mod graph;
 pub mod health;
@@ -91,8 +92,8 @@ pub fn encode(text: &str) -> String {
     })
 }
 
-/// Reads JSON from a file; `-` is standard input.
-fn read_json_file<T: DeserializeOwned>(path: &Path) -> Result<T> {
+/// Reads a file; `-` is standard input.
+fn read_text_file(path: &Path) -> Result<String> {
     let failed = |source| Error::File { path: path.to_owned(), source };
     let mut text = String::new();
     if path.as_os_str() == "-" {
@@ -100,7 +101,14 @@ fn read_json_file<T: DeserializeOwned>(path: &Path) -> Result<T> {
     } else {
         text = std::fs::read_to_string(path).map_err(failed)?;
     }
-    serde_json::from_str(&text)
+    let mut text = String::new();
+    std::io::stdin().lock().read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+/// Reads JSON from a file; `-` is standard input.
+fn read_json_file<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    serde_json::from_str(&read_text_file(path)?)
         .map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))
 }
 

@@ -11,6 +11,7 @@ mod chat;
 mod chat_sample;
 mod chat_stream;
 mod chat_terminal;
+mod eval;
 mod graph_output;
 mod inbox_last;
 mod inbox_review;
