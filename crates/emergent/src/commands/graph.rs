@@ -3,7 +3,6 @@
 use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction, time::Timestamp};
 use emergent_wire::{
     object::ObjectView,
-    search::{SearchObjects, SearchView},
     traverse::{TraversalView, Traverse},
 };
 use serde::Deserialize;
@@ -12,20 +11,20 @@ use uuid::Uuid;
 use super::{
     encode,
     history::{VersionRow, object_change, print_versions},
+    object_types::types_in_other_case,
     parse_flag,
     resolve::{OBJECTS, find_object_of_type, resolve_id},
     run_bulk::parse_optional_time,
+    search::ObjectSearch,
     transfer::{Export, Import},
     traversal::print_traversal,
 };
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
-    output::{self, bold, dim, first_line},
+    output::{self, bold},
 };
 
-/// How much of an object's text a search result shows.
-const MAX_TEXT_CHARS: usize = 100;
 /// How many objects `graph show` lists around an object.
 const MAX_NEIGHBOURS: usize = 100;
 
@@ -42,28 +41,7 @@ pub enum Graph {
     /// secrets. `emergent backup` copies everything.
     Export(Export),
     /// Find objects by words, by meaning, or both
-    Search {
-        /// What to look for
-        query: String,
-        /// By words (text), by meaning (vector), or both
-        #[arg(long, default_value = "hybrid", value_parser = ["hybrid", "text", "vector"])]
-        mode: String,
-        /// Only objects of this type (may be repeated)
-        #[arg(long = "type", value_name = "TYPE")]
-        types: Vec<String>,
-        /// Only objects with this label (may be repeated)
-        #[arg(long = "label", value_name = "LABEL")]
-        labels: Vec<String>,
-        /// Find tasks, sessions, messages and discussions as well
-        #[arg(long)]
-        include_system: bool,
-        /// Drop hits by meaning whose similarity is lower, from -1 to 1 [default: the embedder's]
-        #[arg(long, value_name = "COSINE", allow_negative_numbers = true)]
-        min_similarity: Option<f64>,
-        /// At most this many
-        #[arg(long, default_value_t = 10)]
-        limit: i64,
-    },
+    Search(ObjectSearch),
     /// Traverse the graph from an object, breadth first
     Traverse {
         /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
@@ -88,6 +66,9 @@ pub enum Graph {
     Show {
         /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
         object: String,
+        /// As it was then: at a time such as 2026-01-31T08:00:00Z, or so long ago, such as 24h or 7d
+        #[arg(long, value_name = "TIME")]
+        as_of: Option<String>,
     },
     /// List every version of an object, newest first, also of a deleted one
     History {
@@ -105,27 +86,19 @@ impl Graph {
         }
     }
 
+    /// Refuses a file that does not exist, before a data folder is created for it.
+    pub fn check_file(&self) -> Result<()> {
+        match self {
+            Graph::Import(import) => import.check_file(),
+            _ => Ok(()),
+        }
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Graph::Import(import) => import.run(client, as_json).await,
             Graph::Export(export) => export.run(client).await,
-            Graph::Search { query, mode, types, labels, include_system, min_similarity, limit } => {
-                let body = SearchObjects {
-                    query,
-                    mode: parse_flag("--mode", Some(&mode))?.unwrap_or_default(),
-                    types,
-                    include_system,
-                    min_similarity,
-                    labels,
-                    status: None,
-                    filters: Vec::new(),
-                    limit: Some(limit),
-                    weights: None,
-                };
-                let results: Received<SearchView> =
-                    client.post("/api/graph/search", &body).await?.data().await?;
-                if as_json { output::print_json(&results) } else { print_hits(&results) }
-            }
+            Graph::Search(search) => search.run(client, as_json).await,
             Graph::Traverse { object, depth, direction, types, max_nodes, as_of } => {
                 let id = resolve_object(client, &object).await?;
                 let body = Traverse {
@@ -137,18 +110,11 @@ impl Graph {
                     ..traverse_from(id)
                 };
                 let response = client.post("/api/graph/traverse", &body).await;
-                let response = response.map_err(|error| match &as_of {
-                    Some(time) if error.is_not_found() => {
-                        let is_moment = time.parse::<Timestamp>().is_ok();
-                        let when = if is_moment { format!("at {time}") } else { format!("{time} ago") };
-                        Error::Usage(format!("`{object}` did not exist {when}"))
-                    }
-                    _ => error,
-                })?;
+                let response = response.map_err(|error| not_there_then(error, &object, as_of.as_deref()))?;
                 let traversal: Received<TraversalView> = response.data().await?;
                 if as_json { output::print_json(&traversal) } else { print_traversal(&traversal) }
             }
-            Graph::Show { object } => show_object(client, &object, as_json).await,
+            Graph::Show { object, as_of } => show_object(client, &object, as_of.as_deref(), as_json).await,
             Graph::History { object } => {
                 let reference = any_object_path(client, &object).await?;
                 let versions: Vec<Received<ObjectView>> =
@@ -159,16 +125,42 @@ impl Graph {
     }
 }
 
-/// Shows one object, with its edges.
-pub async fn show_object(client: &Client, object: &str, as_json: bool) -> Result<()> {
-    let id = resolve_object(client, object).await?;
-    let shown: Received<ObjectView> = client.get(&format!("/api/graph/objects/{id}")).await?.data().await?;
+/// The error for an object that did not exist at the time of `--as-of`.
+pub fn not_there_then(error: Error, object: &str, as_of: Option<&str>) -> Error {
+    match as_of {
+        Some(time) if error.is_not_found() => {
+            let is_moment = time.parse::<Timestamp>().is_ok();
+            let when = if is_moment { format!("at {time}") } else { format!("{time} ago") };
+            Error::Usage(format!("`{object}` did not exist {when}"))
+        }
+        _ => error,
+    }
+}
+
+/// Shows one object, with its edges, as it is or as it was at a time.
+pub async fn show_object(client: &Client, object: &str, as_of: Option<&str>, as_json: bool) -> Result<()> {
+    let time = parse_optional_time("as-of", as_of)?;
+    let path = match &time {
+        // What was live then may be deleted by now.
+        Some(time) => {
+            let reference = any_object_path(client, object).await?;
+            format!("/api/graph/objects/{reference}?asOf={}", encode(&time.to_string()))
+        }
+        None => format!("/api/graph/objects/{}", resolve_object(client, object).await?),
+    };
+    let response = client.get(&path).await.map_err(|error| not_there_then(error, object, as_of))?;
+    let shown: Received<ObjectView> = response.data().await?;
     if as_json {
         return output::print_json(&shown);
     }
     output::print_row(&bold(&title(&shown.type_, shown.key.as_deref(), shown.id, &shown.properties)))?;
     output::print_json(&shown)?;
-    let body = Traverse { max_depth: Some(1), max_nodes: Some(MAX_NEIGHBOURS), ..traverse_from(id) };
+    let body = Traverse {
+        max_depth: Some(1),
+        max_nodes: Some(MAX_NEIGHBOURS),
+        as_of: time,
+        ..traverse_from(shown.id)
+    };
     let traversal: Received<TraversalView> = client.post("/api/graph/traverse", &body).await?.data().await?;
     print_traversal(&traversal)
 }
@@ -181,8 +173,21 @@ pub async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
     };
     match find_typed_object(client, type_, key).await? {
         Some(id) => Ok(id),
-        None => Err(Error::Usage(format!("there is no {type_} with the key `{key}` in this project"))),
+        None => {
+            let hint = case_hint(client, type_, key).await?;
+            Err(Error::Usage(format!("there is no {type_} with the key `{key}` in this project{hint}")))
+        }
     }
+}
+
+/// A hint for a type in other letters, if it has an object with the key: types differ in upper and lower case.
+async fn case_hint(client: &Client, type_: &str, key: &str) -> Result<String> {
+    for other in types_in_other_case(client, type_).await {
+        if find_typed_object(client, &other, key).await?.is_some() {
+            return Ok(format!("; did you mean `{other}/{key}`? Upper and lower case matter in types"));
+        }
+    }
+    Ok(String::new())
 }
 
 /// The live object with this type and key. Lists name an object without a key by its type and its id, and on a terminal
@@ -267,40 +272,17 @@ pub fn object_name(properties: &JsonObject) -> Option<String> {
     DisplayProperties::from_object(properties).name()
 }
 
+/// The text that describes an object, from the properties that often have it.
+pub fn object_text(properties: &JsonObject) -> Option<String> {
+    DisplayProperties::from_object(properties).text()
+}
+
 /// The heading of an object: `Person/ada-lovelace  Ada Lovelace`. The id replaces a missing key.
 pub fn title(type_: &str, key: Option<&str>, id: Uuid, properties: &JsonObject) -> String {
     let key = key.map_or_else(|| id.to_string(), str::to_owned);
     let name =
         DisplayProperties::from_object(properties).name().map(|name| format!("  {name}")).unwrap_or_default();
     format!("{type_}/{key}{name}")
-}
-
-fn print_hits(results: &SearchView) -> Result<()> {
-    if results.hits.is_empty() {
-        return output::print_line("nothing found");
-    }
-    for (index, hit) in results.hits.iter().enumerate() {
-        let object = &hit.object;
-        let channels: Vec<_> = [("text", &hit.channels.text), ("vector", &hit.channels.vector)]
-            .into_iter()
-            .filter_map(|(name, channel)| channel.as_ref().map(|channel| format!("{name} #{}", channel.rank)))
-            .collect();
-        output::print_row(&format!(
-            "{:>3}  {}  {}",
-            index + 1,
-            bold(&title(&object.type_, object.key.as_deref(), object.id, &object.properties)),
-            dim(&channels.join(", "))
-        ))?;
-        if let Some(text) = DisplayProperties::from_object(&object.properties).text() {
-            output::print_row(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
-        }
-    }
-    if output::terminal_width().is_some() {
-        output::print_dim(
-            "text #N, vector #N: the rank among the hits by words, and among those by meaning; both make the order",
-        )?;
-    }
-    Ok(())
 }
 
 async fn print_history(client: &Client, versions: &[Received<ObjectView>]) -> Result<()> {

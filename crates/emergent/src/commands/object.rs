@@ -1,11 +1,15 @@
 //! `emergent object`: lists, creates, changes, deletes and restores objects of the graph.
 
-use emergent_wire::object::{CreateObject, ObjectView, UpdateObject};
+use emergent_wire::{
+    object::{CreateObject, ObjectView, UpdateObject},
+    pack::PackView,
+};
 use serde_json::{Map, Value};
 
 use super::{
     encode,
     graph::{any_object_path, object_name, resolve_object, show_object},
+    object_types::warn_of_unknown_types,
     run_bulk::parse_optional_time,
 };
 use crate::{
@@ -28,12 +32,15 @@ pub enum Object {
         #[arg(long)]
         status: Option<String>,
         /// Also tasks, sessions, messages and discussions, which `--type` lists as well
-        #[arg(long, visible_alias = "include-system")]
-        all: bool,
+        #[arg(long, visible_alias = "all")]
+        include_system: bool,
         /// As they were then: at a time such as 2026-01-31T08:00:00Z, or so long ago, such as 24h or 7d
         #[arg(long, value_name = "TIME")]
         as_of: Option<String>,
-        /// At most this many, 1 to 100
+        /// The deleted ones instead, which `emergent object restore` brings back
+        #[arg(long, conflicts_with = "as_of")]
+        deleted: bool,
+        /// At most this many
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
@@ -41,6 +48,9 @@ pub enum Object {
     Show {
         /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
         object: String,
+        /// As it was then: at a time such as 2026-01-31T08:00:00Z, or so long ago, such as 24h or 7d
+        #[arg(long, value_name = "TIME")]
+        as_of: Option<String>,
     },
     /// Create an object
     Create {
@@ -49,6 +59,9 @@ pub enum Object {
         object_type: String,
         /// Its key, unique among the objects of its type
         key: Option<String>,
+        /// Its key, as the second word
+        #[arg(long = "key", value_name = "KEY", conflicts_with = "key")]
+        key_flag: Option<String>,
         #[command(flatten)]
         content: Content,
     },
@@ -134,26 +147,39 @@ impl Object {
 
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let (object, outcome) = match self {
-            Object::List { types, labels, status, all, as_of, limit } => {
+            Object::List { types, labels, status, include_system, as_of, deleted, limit } => {
                 let as_of = parse_optional_time("as-of", as_of.as_deref())?.map(|time| time.to_string());
                 let flags = types.iter().map(|type_| ("type", type_));
                 let flags = flags.chain(labels.iter().map(|label| ("label", label)));
                 let flags = flags.chain(status.iter().map(|status| ("status", status)));
                 let flags = flags.chain(as_of.iter().map(|time| ("asOf", time)));
-                let filter: String =
+                let mut filter: String =
                     flags.map(|(name, value)| format!("&{name}={}", encode(value))).collect();
-                let path = format!("/api/graph/objects?limit={limit}&includeSystem={all}{filter}");
-                let objects: Vec<Received<ObjectView>> = client.get(&path).await?.data().await?;
+                if deleted {
+                    filter.push_str("&deleted=true");
+                }
+                let path = format!("/api/graph/objects?includeSystem={include_system}{filter}");
+                let objects: Vec<Received<ObjectView>> = client.get_limited(&path, limit).await?;
+                // Objects of the past may have had types that none has today.
+                if objects.is_empty() && as_of.is_none() {
+                    warn_of_unknown_types(client, &types).await;
+                }
                 return match as_of {
                     _ if as_json => output::print_json(&objects),
+                    None if deleted && objects.is_empty() && output::terminal_width().is_some() => {
+                        output::print_text("There are no deleted objects that match.")
+                    }
                     Some(time) if objects.is_empty() && output::terminal_width().is_some() => {
                         output::print_text(&format!("There were none at {time}."))
                     }
                     _ => print_objects(&objects),
                 };
             }
-            Object::Show { object } => return show_object(client, &object, as_json).await,
-            Object::Create { object_type, key, content } => {
+            Object::Show { object, as_of } => {
+                return show_object(client, &object, as_of.as_deref(), as_json).await;
+            }
+            Object::Create { object_type, key, key_flag, content } => {
+                let key = key.or(key_flag);
                 check_type(&object_type, key.as_deref())?;
                 let body = CreateObject {
                     type_: object_type,
@@ -162,8 +188,13 @@ impl Object {
                     labels: content.labels,
                     status: content.status,
                 };
-                let created: Received<ObjectView> =
-                    client.post("/api/graph/objects", &body).await?.data().await?;
+                let created: Received<ObjectView> = match client.post("/api/graph/objects", &body).await {
+                    Ok(response) => response.data().await?,
+                    Err(error) => {
+                        let error = with_packs(client, &body.type_, error).await;
+                        return Err(with_update(error, &body.type_, body.key.as_deref()));
+                    }
+                };
                 (created, "created")
             }
             Object::Update { object, content, unset, expected_version } => {
@@ -179,7 +210,10 @@ impl Object {
                 };
                 let path = format!("/api/graph/objects/{}", resolve_object(client, &object).await?);
                 let before: Received<ObjectView> = client.get(&path).await?.data().await?;
-                let updated: Received<ObjectView> = client.patch(&path, &body).await?.data().await?;
+                let updated: Received<ObjectView> = match client.patch(&path, &body).await {
+                    Ok(response) => response.data().await?,
+                    Err(error) => return Err(with_packs(client, &before.type_, error).await),
+                };
                 let outcome = if updated.version == before.version { "unchanged" } else { "saved" };
                 (updated, outcome)
             }
@@ -207,6 +241,41 @@ impl Object {
             object.type_, object.id, object.version
         ))
     }
+}
+
+/// Adds who asks for them, if the API refused properties: the packs that describe the type.
+async fn with_packs(client: &Client, type_: &str, error: Error) -> Error {
+    match error {
+        Error::Refused { code, message, details } if code == "invalid" && message.contains("`properties") => {
+            // Whoever may not list packs is told the rest.
+            let packs: Vec<Received<PackView>> =
+                client.get_all_pages("/api/template-packs").await.unwrap_or_default();
+            let describes =
+                |pack: &&Received<PackView>| pack.assigned && pack.object_type_schemas.contains_key(type_);
+            let names: Vec<String> = packs
+                .iter()
+                .filter(describes)
+                .map(|pack| format!("`{}@{}`", pack.name, pack.version))
+                .collect();
+            let note = match names.first() {
+                Some(first) => format!(
+                    " (a rule of the type `{type_}` in the pack {}; `{}` shows its rules)",
+                    names.join(" or "),
+                    hints::command(&format!("pack show {}", first.trim_matches('`')))
+                ),
+                None => String::new(),
+            };
+            Error::Refused { code, message: format!("{message}{note}"), details }
+        }
+        other => other,
+    }
+}
+
+/// Adds how to change the object that has the key.
+fn with_update(error: Error, type_: &str, key: Option<&str>) -> Error {
+    let Some(key) = key else { return error };
+    let update = format!("object update {}", hints::quoted(&format!("{type_}/{key}")));
+    error.with_way_out("key_taken", &hints::command(&update), "changes it")
 }
 
 /// Refuses `TYPE/KEY`, which names objects elsewhere.

@@ -1,6 +1,6 @@
 //! `emergent relationship`: the relationships of an object, their versions, and creating, deleting and restoring them.
 
-use emergent_domain::ids::ObjectId;
+use emergent_domain::{ids::ObjectId, text};
 use emergent_wire::{
     relationship::{CreateRelationship, RelationshipView},
     traverse::{TraversalView, Traverse},
@@ -10,10 +10,12 @@ use uuid::Uuid;
 
 use super::{
     encode,
-    graph::{resolve_object, traverse_from},
+    graph::{not_there_then, resolve_object, traverse_from},
     history::{VersionRow, print_versions, relationship_change},
+    number::parse_finite,
     object::parse_properties,
     resolve::{RELATIONSHIPS, resolve_id},
+    run_bulk::parse_optional_time,
 };
 use crate::{
     client::{Client, Received},
@@ -33,6 +35,9 @@ pub enum Relationship {
         /// Which ones: those that leave the object, those that reach it, or both
         #[arg(long, default_value = "both", value_parser = ["out", "in", "both"])]
         direction: String,
+        /// As they were then: at a time such as 2026-01-31T08:00:00Z, or so long ago, such as 24h or 7d
+        #[arg(long, value_name = "TIME")]
+        as_of: Option<String>,
     },
     /// Connect two objects
     Create {
@@ -47,7 +52,7 @@ pub enum Relationship {
         #[arg(long = "set", value_name = "NAME=VALUE")]
         set: Vec<String>,
         /// How strong it is
-        #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+        #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = parse_finite)]
         weight: Option<f64>,
     },
     /// Delete a relationship; its history stays, and it can be restored
@@ -70,9 +75,14 @@ pub enum Relationship {
 impl Relationship {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
-            Relationship::List { object, types, direction } => {
+            Relationship::List { object, types, direction, as_of } => {
                 let id = resolve_object(client, &object).await?;
-                let filter: String = types.iter().map(|type_| format!("&type={}", encode(type_))).collect();
+                let time = parse_optional_time("as-of", as_of.as_deref())?;
+                let mut filter: String =
+                    types.iter().map(|type_| format!("&type={}", encode(type_))).collect();
+                if let Some(time) = &time {
+                    filter.push_str(&format!("&asOf={}", encode(&time.to_string())));
+                }
                 let list = async |end: &str| {
                     let path = format!("/api/graph/relationships?{end}={id}{filter}");
                     client.get_all_pages::<Received<RelationshipView>>(&path).await
@@ -86,7 +96,16 @@ impl Relationship {
                 if as_json {
                     output::print_json(&edges)
                 } else {
-                    print_edges(client, id, types, &edges).await
+                    let around = Traverse {
+                        max_depth: Some(1),
+                        relationship_types: types,
+                        as_of: time,
+                        ..traverse_from(id)
+                    };
+                    let around = client.post("/api/graph/traverse", &around).await;
+                    let around = around.map_err(|error| not_there_then(error, &object, as_of.as_deref()))?;
+                    let around: TraversalView = around.data().await?;
+                    print_edges(&around, &edges)
                 }
             }
             Relationship::Create { from, type_, to, set, weight } => {
@@ -137,15 +156,8 @@ impl Relationship {
     }
 }
 
-/// Prints relationships with the types and keys of their ends, as far as a traversal of the default size shows them.
-async fn print_edges(
-    client: &Client,
-    object: Uuid,
-    relationship_types: Vec<String>,
-    edges: &[Received<RelationshipView>],
-) -> Result<()> {
-    let body = Traverse { max_depth: Some(1), relationship_types, ..traverse_from(object) };
-    let around: TraversalView = client.post("/api/graph/traverse", &body).await?.data().await?;
+/// Prints relationships with the types and keys of their ends, as far as the traversal around the object shows them.
+fn print_edges(around: &TraversalView, edges: &[Received<RelationshipView>]) -> Result<()> {
     let label = |id: Uuid| {
         let node = around.nodes.iter().find(|node| node.id == id);
         let label = node.and_then(|node| Some(format!("{}/{}", node.type_, node.key.as_ref()?)));
@@ -169,8 +181,10 @@ async fn print_edges(
 /// The id of a relationship that may be deleted. The end of an id is looked up among those that are live.
 async fn resolve_any(client: &Client, reference: &str) -> Result<String> {
     resolve_id(client, &RELATIONSHIPS, reference).await.map_err(|error| match error {
-        Error::Usage(message) => Error::Usage(format!(
-            "{message}; a deleted relationship is named by its whole id, which `relationship delete` printed"
+        Error::Usage(message) => Error::Usage(text::append(
+            &message,
+            "; ",
+            "a deleted relationship is named by its whole id, which `relationship delete` printed",
         )),
         other => other,
     })

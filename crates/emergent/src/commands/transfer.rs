@@ -87,6 +87,15 @@ impl Import {
         }
     }
 
+    /// Refuses a file that does not exist. It is not opened: a pipe can be opened only once.
+    pub fn check_file(&self) -> Result<()> {
+        if self.file.as_os_str() == "-" {
+            return Ok(());
+        }
+        let found = std::fs::metadata(&self.file);
+        found.map(drop).map_err(|source| Error::File { path: self.file.clone(), source })
+    }
+
     /// Opens the input. Its size is `None` when it is unknown.
     fn open(&self) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
         if self.file.as_os_str() == "-" {

@@ -43,6 +43,30 @@ fn a_traversal_prints_every_edge_that_it_counts() {
 }
 
 #[test]
+fn an_object_and_its_relationships_are_shown_as_they_were() {
+    let home = home_with_people();
+    let newest = json_of(home.run(&["relationship", "list", "Person/mary", "--type", "taught", "--json"]));
+    let then = newest[0]["updatedAt"].as_str().expect("a time");
+    command_output(home.run(&["object", "update", "Person/ada", "--set", "name=Ada"]));
+    command_output(home.run(&["object", "delete", "Person/mary"]));
+    for noun in ["object", "graph"] {
+        let ada = |more: &[&str]| {
+            json_of(home.run(&[&[noun, "show", "Person/ada", "--json"], more].concat()))["version"].clone()
+        };
+        assert_eq!((ada(&[]), ada(&["--as-of", then])), (json!(2), json!(1)), "{noun}");
+        let deleted = command_output(home.run(&[noun, "show", "Person/mary", "--as-of", then]));
+        assert!(deleted.contains("Person/charles"), "{deleted}");
+        let early = failed(&home.run(&[noun, "show", "Person/ada", "--as-of", "2020-01-01T00:00:00Z"]));
+        assert!(early.contains("`Person/ada` did not exist at 2020-01-01T00:00:00Z"), "{early}");
+    }
+    let list = ["relationship", "list", "Person/ada"];
+    let now = command_output(home.run(&list));
+    assert!(now.contains("Person/charles") && !now.contains("Person/mary"), "{now}");
+    let before = command_output(home.run(&[&list[..], &["--as-of", then]].concat()));
+    assert!(before.contains("Person/charles") && before.contains("Person/mary"), "{before}");
+}
+
+#[test]
 fn a_relationship_is_created_and_deleted() {
     let home = home_with_people();
     let args = [

@@ -60,6 +60,11 @@ fn objects_are_created_changed_and_deleted() {
     );
     command_output(home.run(&["object", "delete", "Person/ada"]));
     assert!(failed(&home.run(&["graph", "show", "Person/ada"])).contains("ada"));
+    let deleted = json_of(home.run(&["object", "list", "--deleted", "--json"]));
+    assert_eq!((&deleted[0]["key"], deleted[0]["deletedAt"].is_string()), (&json!("ada"), true));
+    assert!(command_output(home.run(&["object", "list", "--deleted"])).contains("Person/ada"));
+    command_output(home.run(&["object", "restore", "Person/ada"]));
+    assert_eq!(json_of(home.run(&["object", "list", "--deleted", "--json"])), json!([]));
 }
 
 #[test]
@@ -72,7 +77,10 @@ fn packs_are_added_assigned_and_deleted() {
         command_output(home.run(&["pack", "add", "pack.json", "--assign"])),
         "people@1.0.0 is added and assigned\n"
     );
-    assert!(failed(&home.run(&["object", "create", "Person", "ada"])).contains("name"));
+    let told = failed(&home.run(&["object", "create", "Person", "ada"]));
+    assert!(told.contains("`properties.name`: is required"), "{told}");
+    assert!(told.contains("the type `Person` in the pack `people@1.0.0`"), "{told}");
+    assert!(told.contains("`emergent pack show people@1.0.0`"), "{told}");
     let listed = command_output(home.run(&["pack", "list"]));
     let row: Vec<&str> = listed.lines().nth(1).expect("a row").split_whitespace().collect();
     assert_eq!(row[1..4], ["people@1.0.0", "yes", "no"], "{listed}");
