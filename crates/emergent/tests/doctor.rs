@@ -258,3 +258,51 @@ async fn doctor_names_the_agents_that_the_server_would_not_start() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("GEMINI_API_KEY"), "{refused:?}");
     server.kill();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_only_warns_of_tools_that_a_disabled_server_may_bring() {
+    let home = Home::sqlite().with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true");
+    let server = json!({ "name": "gone", "transport": "http", "url": "http://127.0.0.1:9/mcp" });
+    write(&home, "gone.json", &server);
+    run(&home, &["mcp-server", "add", "gone.json"]);
+    for (name, tool) in [("bare", "web_lookup"), ("qualified", "gone.web_lookup")] {
+        let model = json!({ "provider": "rehearsal", "name": "echo" });
+        write(&home, "agent.json", &json!({ "name": name, "model": model, "tools": [tool] }));
+        run(&home, &["agent", "apply", "agent.json"]);
+    }
+    let (told, well) = doctor(&home);
+    assert!(!well, "{told}");
+    line(&told, "✗ agents", &["`bare`", "`web_lookup` is not known"]);
+
+    run(&home, &["mcp-server", "set", "gone", "--enabled", "false"]);
+    let (told, well) = doctor(&home);
+    assert!(well, "{told}");
+    for (name, tool) in [("`bare`", "`web_lookup`"), ("`qualified`", "`gone.web_lookup`")] {
+        let fix = line(&told, "! agents", &[name, tool, "switched off: `gone`"]);
+        assert!(fix.contains("emergent mcp-server set gone --enabled true"), "{fix}");
+    }
+
+    // Another server does not bring the tools of this one.
+    run(&home, &["mcp-server", "remove", "gone"]);
+    write(
+        &home,
+        "other.json",
+        &json!({ "name": "other", "transport": "stdio", "command": "no-such-program", "enabled": false }),
+    );
+    run(&home, &["mcp-server", "add", "other.json"]);
+    let (told, well) = doctor(&home);
+    assert!(!well, "{told}");
+    line(&told, "! agents", &["`bare`", "switched off: `other`"]);
+    line(&told, "✗ agents", &["`qualified`", "`gone.web_lookup` is not known"]);
+}
+
+#[test]
+fn doctor_says_how_an_agent_gets_a_model() {
+    let home = Home::sqlite();
+    write(&home, "agent.json", &json!({ "name": "modelless" }));
+    run(&home, &["agent", "apply", "agent.json"]);
+    let (told, well) = doctor(&home);
+    assert!(well, "{told}");
+    let fix = line(&told, "! agents", &["`modelless` cannot start", "no model is set for it"]);
+    assert!(fix.contains("definition a `model`") && fix.contains("EMERGENT_MODEL=provider/name"), "{fix}");
+}

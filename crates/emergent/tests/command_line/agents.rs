@@ -32,8 +32,33 @@ fn applying_a_file_creates_or_changes_an_agent_and_a_second_time_changes_nothing
     let refused = home.run(&["agent", "apply", "a.yaml", "bad.json"]);
     assert!(failed(&refused).contains("bad.json"), "{refused:?}");
     assert_eq!(json_of(home.run(&["agent", "show", "writer", "--json"]))["version"], 2);
-    write(&home, "typo.json", "{ \"name\": \"writer\", \"sytemPrompt\": \"x\" }");
-    assert!(failed(&home.run(&["agent", "apply", "typo.json"])).contains("sytemPrompt"));
+    write(&home, "typo.json", "{ \"name\": \"writer\", \"sytemPrompt\": \"x\", \"descripton\": \"y\" }");
+    let refused = failed(&home.run(&["agent", "apply", "typo.json"]));
+    assert!(refused.contains("sytemPrompt") && refused.contains("descripton"), "{refused}");
+}
+
+#[test]
+fn a_dry_run_of_applying_files_says_what_would_be_done() {
+    let home = Home::sqlite();
+    write(&home, "first.yaml", "name: first\ndescription: Exists\n");
+    command_output(home.run(&["agent", "apply", "first.yaml"]));
+    write(&home, "changed.yaml", "name: first\ndescription: Changed\n");
+    write(&home, "second.yaml", "name: second\n");
+    let files = ["first.yaml", "changed.yaml", "second.yaml"];
+    let tried = command_output(home.run(&[&["agent", "apply", "--dry-run"], &files[..]].concat()));
+    let lines: Vec<&str> = tried.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "first would be unchanged (version 1)",
+            "first would be changed (version 2)",
+            "second would be created (version 1)",
+        ]
+    );
+    assert_eq!(json_of(home.run(&["agent", "show", "first", "--json"]))["version"], 1);
+    assert!(failed(&home.run(&["agent", "show", "second"])).contains("second"));
+    write(&home, "wrong.yaml", "name: third\ntools: [no_such_tool]\n");
+    assert!(failed(&home.run(&["agent", "apply", "--dry-run", "wrong.yaml"])).contains("no_such_tool"));
 }
 
 #[test]

@@ -2,35 +2,58 @@
 
 use std::path::{Path, PathBuf};
 
-use emergent_wire::agent::AgentView;
+use emergent_wire::{agent::AgentView, diagnostics::DiagnosticsView};
 use serde_json::{Map, Value, json};
 
 use super::{definition, resolve_agent};
 use crate::{
     client::{Client, Received},
-    commands::editor::{open_editor, write_private_file},
+    commands::{
+        doctor::UsableModels,
+        editor::{open_editor, write_private_file},
+        paused_schedule::warn_if_paused,
+    },
     error::{Error, Result},
     hints, output,
 };
 
-/// Creates or changes the agent of each file, in the order of the files, and prints what became of it.
-pub async fn apply(client: &Client, files: &[PathBuf], as_json: bool) -> Result<()> {
+/// Creates or changes the agent of each file, in the order of the files, and prints what became of it. A dry run only
+/// says what would become of it.
+pub async fn apply(client: &Client, files: &[PathBuf], dry_run: bool, as_json: bool) -> Result<()> {
     // Every file is read before the first agent is changed.
     let mut definitions = Vec::new();
     for file in files {
         let definition = definition::read(file)?;
         definitions.push((definition::name(&definition, file)?.to_owned(), definition));
     }
+    let models = if as_json { None } else { usable_models(client).await };
     let mut applied = Vec::new();
     for (name, definition) in &definitions {
-        let (agent, outcome) = apply_one(client, name, definition).await?;
+        let (agent, outcome) = apply_one(client, name, definition, dry_run).await?;
         if !as_json {
-            output::print_line(&format!("{name} is {outcome} (version {})", agent.version))?;
+            let verb = if dry_run { "would be" } else { "is" };
+            output::print_line(&format!("{name} {verb} {outcome} (version {})", agent.version))?;
             print_warnings(&agent);
+            if !dry_run {
+                warn_if_trigger_paused(client, &agent).await;
+            }
+            if let Some(problem) = models.as_ref().and_then(|models| models.problem(&agent)) {
+                output::print_notice(&format!("! {name} cannot start: {}; {}", problem.reason, problem.fix));
+            }
         }
         applied.push(agent);
     }
     if as_json { output::print_json(&applied) } else { Ok(()) }
+}
+
+/// The models that can be called; `None` if this token may not know.
+async fn usable_models(client: &Client) -> Option<UsableModels> {
+    let state: DiagnosticsView =
+        client.get("/api/admin/diagnostics?probe=false").await.ok()?.data().await.ok()?;
+    Some(match client.server_url() {
+        Some(_) => UsableModels::from_server(&state),
+        None => UsableModels::without_server(state.model, &state.models),
+    })
 }
 
 /// Says what is probably a mistake in a definition that was saved.
@@ -40,19 +63,29 @@ pub fn print_warnings(agent: &AgentView) {
     }
 }
 
+/// Says that the schedule of an agent that was saved is paused.
+async fn warn_if_trigger_paused(client: &Client, agent: &AgentView) {
+    if agent.trigger.is_some() {
+        warn_if_paused(client, &format!("agent:{}", agent.name)).await;
+    }
+}
+
 /// Creates or changes one agent. Also returns the word for what was done.
 async fn apply_one(
     client: &Client,
     name: &str,
     definition: &Map<String, Value>,
+    dry_run: bool,
 ) -> Result<(Received<AgentView>, &'static str)> {
+    let query = if dry_run { "?dryRun=true" } else { "" };
     let agents: Vec<Received<AgentView>> =
         client.get_all_pages("/api/admin/agents?include_internal=true").await?;
     let Some(before) = agents.iter().find(|agent| agent.name == name) else {
-        let created = client.post("/api/admin/agents", definition).await?.data().await?;
+        let path = format!("/api/admin/agents{query}");
+        let created = client.post(&path, definition).await?.data().await?;
         return Ok((created, "created"));
     };
-    let path = format!("/api/admin/agents/{}", before.id);
+    let path = format!("/api/admin/agents/{}{query}", before.id);
     let after: Received<AgentView> =
         client.patch(&path, &definition::replacement(definition)).await?.data().await?;
     let outcome = if after.version == before.version { "unchanged" } else { "changed" };
@@ -88,6 +121,7 @@ pub async fn edit(client: &Client, reference: &str, as_json: bool) -> Result<()>
     }
     output::print_line(&format!("{} is at version {}", changed.name, changed.version))?;
     print_warnings(&changed);
+    warn_if_trigger_paused(client, &changed).await;
     Ok(())
 }
 

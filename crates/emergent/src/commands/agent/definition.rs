@@ -6,7 +6,7 @@ use emergent_wire::agent::AgentView;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    commands::agent::to_camel_case,
+    commands::agent::with_api_fields,
     error::{Error, Result},
 };
 
@@ -58,7 +58,7 @@ fn parse(content: &str, path: &Path) -> std::result::Result<Map<String, Value>, 
             Err(_) => yaml()?,
         },
     };
-    match to_camel_case(parsed) {
+    match with_api_fields(parsed) {
         Value::Object(definition) => Ok(definition),
         _ => Err("it does not hold the fields of an agent".to_owned()),
     }

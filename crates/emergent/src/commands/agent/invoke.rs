@@ -14,7 +14,7 @@ use crate::{
     commands::watch_run::{self, Event, Events, Spinner, View, listen_for_interrupt},
     commands::watch_workflow,
     error::{Error, Result},
-    output,
+    hints, output,
     text::is_id,
 };
 
@@ -55,7 +55,8 @@ impl Invoke {
         let path = format!("/api/agents/{}/invoke", self.agent);
         let driver = client.drive_runs();
         let invoked = async {
-            let started = client.post_once(&path, &body, self.idempotency_key.as_deref()).await?;
+            let started = client.post_once(&path, &body, self.idempotency_key.as_deref()).await;
+            let started = started.map_err(for_outside)?;
             let started: Received<InvocationView> = started.data().await?;
             match self.wait {
                 Some(_) => Ok(Some(started)),
@@ -78,6 +79,18 @@ impl Invoke {
         driver.stop().await;
         let Some(result) = invoked? else { return Err(Error::Interrupted) };
         print_result(&result, self.wait.is_some(), as_json)
+    }
+}
+
+/// Names the list that a caller from outside may read, instead of one that needs another scope.
+fn for_outside(error: Error) -> Error {
+    match error {
+        Error::Refused { code, message, details } if code == "not_found" => {
+            let list = format!("`{}` lists them", hints::command("agent list --internal"));
+            let card = "`GET /api/agents/card` lists those that describe themselves";
+            Error::Refused { code, message: message.replace(&list, card), details }
+        }
+        other => other,
     }
 }
 

@@ -16,13 +16,14 @@ use emergent_wire::{
 use serde_json::{Map, Value};
 
 use super::{
+    number::parse_finite,
     resolve::{AGENTS, resolve_id},
     watch_run,
 };
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
-    hints,
+    hints, messages,
     output::{self, bold, first_line},
 };
 
@@ -55,6 +56,9 @@ pub enum Agent {
         /// The files; `-` is standard input
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+        /// Check everything and say what would be done, without doing it; each file by itself
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Change an agent in your editor ($VISUAL or $EDITOR)
     Edit {
@@ -105,7 +109,7 @@ pub struct Trigger {
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<i64>,
     /// What it may cost, in US dollars; the agents that it starts count
-    #[arg(long, value_name = "DOLLARS")]
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_finite)]
     max_cost_usd: Option<f64>,
     /// How many tokens it may use; the agents that it starts count
     #[arg(long, value_name = "N")]
@@ -119,7 +123,7 @@ impl Agent {
     /// Whether the command may create the data folder.
     pub fn data_access(&self) -> DataAccess {
         match self {
-            Agent::Create { .. } | Agent::Apply { .. } => DataAccess::Create,
+            Agent::Create { .. } | Agent::Apply { dry_run: false, .. } => DataAccess::Create,
             _ => DataAccess::Existing,
         }
     }
@@ -153,7 +157,7 @@ impl Agent {
                     Ok(())
                 }
             }
-            Agent::Apply { files } => change::apply(client, &files, as_json).await,
+            Agent::Apply { files, dry_run } => change::apply(client, &files, dry_run, as_json).await,
             Agent::Edit { agent } => change::edit(client, &agent, as_json).await,
             Agent::History { agent, number } => history::show(client, &agent, number, as_json).await,
             Agent::Delete { agent } => {
@@ -220,6 +224,12 @@ pub async fn resolve_agent(client: &Client, reference: &str) -> Result<Received<
     client.get(&format!("/api/admin/agents/{id}")).await?.data().await
 }
 
+/// The content of a file with the field names of the API. Messages name the fields as the file does.
+pub fn with_api_fields(content: Value) -> Value {
+    messages::remember_fields(&content);
+    to_camel_case(content)
+}
+
 /// Translates the field names of a manifest (`system_prompt`) to those of the API (`systemPrompt`), so that a
 /// file may use either. The content of `config` and the output schema belong to the agent and are left alone.
 pub fn to_camel_case(value: Value) -> Value {
@@ -232,7 +242,8 @@ pub fn to_camel_case(value: Value) -> Value {
     Value::Object(renamed.collect::<Map<_, _>>())
 }
 
-fn word_to_camel_case(word: &str) -> String {
+/// The name of a field as the API writes it.
+pub fn word_to_camel_case(word: &str) -> String {
     let mut parts = word.split('_');
     let mut camel_case = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -252,19 +263,23 @@ fn print_agents(agents: &[Received<AgentView>]) -> Result<()> {
     let rows: Vec<_> = agents
         .iter()
         .map(|agent| {
-            let default = if agent.is_default { " (default)" } else { "" };
+            let default = if agent.is_default { "yes" } else { "" };
             vec![
                 agent.id.to_string(),
-                format!("{}{default}", agent.name),
+                agent.name.clone(),
+                default.to_owned(),
                 agent.visibility.to_string(),
                 model(agent),
                 first_line(&agent.description, 60),
             ]
         })
         .collect();
-    output::print_list(
-        &["ID", "NAME", "VISIBILITY", "MODEL", "DESCRIPTION"],
+    // Commands take the name, so a narrow terminal goes without the others rather than without half of it.
+    output::print_list_with_optional(
+        &["ID", "NAME", "DEFAULT", "VISIBILITY", "MODEL", "DESCRIPTION"],
         &rows,
+        &["NAME"],
+        &["VISIBILITY", "ID"],
         ("agent apply FILE", "creates one"),
     )
 }

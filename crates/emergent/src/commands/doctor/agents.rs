@@ -3,9 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use emergent_wire::agent::AgentView;
+use emergent_domain::tool_name::{
+    external::{filter_allows, split_qualified},
+    glob_matches, is_glob,
+};
+use emergent_wire::{
+    agent::{AgentView, AgentWarningView},
+    mcp_server::McpServerView,
+};
 
-use super::{Finding, contents::ProjectLabel, problem_finding, usable_models::UsableModels, warning_finding};
+use super::{
+    Finding,
+    contents::ProjectLabel,
+    problem_finding,
+    usable_models::{ModelProblem, UsableModels},
+    warning_finding,
+};
 use crate::{client::Client, error::Result};
 
 const SECTION: &str = "agents";
@@ -13,40 +26,101 @@ const SECTION: &str = "agents";
 pub async fn check_agents(
     client: &Client,
     label: &ProjectLabel,
+    servers: &[McpServerView],
     models: Option<&UsableModels>,
 ) -> Result<Vec<Finding>> {
     let agents: Vec<AgentView> = client.get_all_pages("/api/admin/agents?include_internal=true").await?;
-    let (suffix, flag) = (label.suffix(), label.project_flag());
-    let finding = |agent: &AgentView| {
-        let reasons: Vec<&str> = agent.warnings.iter().map(|warning| warning.reason.as_str()).collect();
-        let (name, found) = (&agent.name, reasons.join("; "));
-        let fix = format!(
-            "`emergent agent show {name}{flag}` shows its tools, `emergent mcp-server list{flag}` the servers"
-        );
-        (!reasons.is_empty()).then(|| problem_finding(SECTION, format!("`{name}`: {found}{suffix}"), fix))
-    };
-    let mut findings: Vec<Finding> = agents.iter().filter_map(finding).collect();
-    findings.extend(models.into_iter().flat_map(|models| without_model(&agents, models, &suffix)));
+    let mut findings: Vec<Finding> =
+        agents.iter().filter_map(|agent| tools_finding(agent, servers, label)).collect();
+    findings.extend(models.into_iter().flat_map(|models| without_model(&agents, models, &label.suffix())));
     Ok(findings)
+}
+
+/// What is probably a mistake in the tools of an agent. Tools that a disabled server may bring are no problem: it was
+/// disabled on purpose, or a product brought it so.
+fn tools_finding(agent: &AgentView, servers: &[McpServerView], label: &ProjectLabel) -> Option<Finding> {
+    if agent.warnings.is_empty() {
+        return None;
+    }
+    let (name, suffix, flag) = (&agent.name, label.suffix(), label.project_flag());
+    if let Some((tools, disabled)) = tools_of_disabled_servers(agent, servers) {
+        let found = format!(
+            "`{name}` goes without {}, which no server has that is switched on; switched off: {}{suffix}",
+            quoted(&tools),
+            quoted(&disabled)
+        );
+        let commands: Vec<String> = disabled
+            .iter()
+            .map(|server| format!("`emergent mcp-server set {server} --enabled true{flag}`"))
+            .collect();
+        let fix = format!("if it needs them: {}", commands.join(" or "));
+        return Some(Finding { fix: Some(fix), ..warning_finding(SECTION, found) });
+    }
+    let reasons: Vec<&str> = agent.warnings.iter().map(|warning| warning.reason.as_str()).collect();
+    let fix = format!(
+        "`emergent agent show {name}{flag}` shows its tools, `emergent mcp-server list{flag}` the servers"
+    );
+    Some(problem_finding(SECTION, format!("`{name}`: {}{suffix}", reasons.join("; ")), fix))
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The entries of an agent's tools that its warnings are about, and the disabled servers that may have these tools.
+/// `None` if a warning cannot be explained in this way.
+fn tools_of_disabled_servers<'a>(
+    agent: &'a AgentView,
+    servers: &'a [McpServerView],
+) -> Option<(Vec<&'a str>, Vec<&'a str>)> {
+    let (mut tools, mut names) = (Vec::new(), Vec::new());
+    for warning in &agent.warnings {
+        let entry = tool_of_warning(agent, warning)?;
+        let mut disabled: Vec<&McpServerView> =
+            servers.iter().filter(|server| !server.enabled && may_have(server, entry)).collect();
+        // A product brings its agents together with their servers.
+        if agent.product.is_some() && disabled.iter().any(|server| server.product == agent.product) {
+            disabled.retain(|server| server.product == agent.product);
+        }
+        if disabled.is_empty() {
+            return None;
+        }
+        tools.push(entry);
+        for server in disabled {
+            if !names.contains(&server.name.as_str()) {
+                names.push(server.name.as_str());
+            }
+        }
+    }
+    Some((tools, names))
+}
+
+/// The entry that a warning about `tools[1]` means.
+fn tool_of_warning<'a>(agent: &'a AgentView, warning: &AgentWarningView) -> Option<&'a str> {
+    let index = warning.field.strip_prefix("tools[")?.strip_suffix(']')?;
+    agent.tools.get(index.parse::<usize>().ok()?).map(String::as_str)
+}
+
+/// Whether a tool of this server may be the one that an entry names.
+fn may_have(server: &McpServerView, entry: &str) -> bool {
+    match split_qualified(entry) {
+        Some((of_server, _)) => glob_matches(of_server, &server.name),
+        None => is_glob(entry) || filter_allows(&server.tool_filter, &server.name, entry),
+    }
 }
 
 /// A warning for the agents that no request can start, one for each reason.
 fn without_model(agents: &[AgentView], models: &UsableModels, suffix: &str) -> Vec<Finding> {
-    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut by_problem: BTreeMap<ModelProblem, Vec<&str>> = BTreeMap::new();
     for agent in agents {
-        if let Some(reason) = models.problem(agent) {
-            by_reason.entry(reason).or_default().push(format!("`{}`", agent.name));
+        if let Some(problem) = models.problem(agent) {
+            by_problem.entry(problem).or_default().push(&agent.name);
         }
     }
-    let finding = |(reason, names): (String, Vec<String>)| {
-        let found = format!(
-            "{} cannot start: {}{suffix}",
-            names.join(", "),
-            reason.replace("its model", "the model")
-        );
-        let fix =
-            "make that provider usable, or set EMERGENT_MODEL=provider/name, and start the server again";
-        Finding { fix: Some(fix.to_owned()), ..warning_finding(SECTION, found) }
+    let finding = |(problem, names): (ModelProblem, Vec<&str>)| {
+        let reason = problem.reason.replace("its model", "the model");
+        let found = format!("{} cannot start: {reason}{suffix}", quoted(&names));
+        Finding { fix: Some(problem.fix), ..warning_finding(SECTION, found) }
     };
-    by_reason.into_iter().map(finding).collect()
+    by_problem.into_iter().map(finding).collect()
 }

@@ -146,7 +146,7 @@ async fn check_projects(
         secret_count += count;
         findings.extend(missing);
         findings.extend(servers::check_servers(&client, &label, &mcp_servers).await?);
-        findings.extend(agents::check_agents(&client, &label, models).await?);
+        findings.extend(agents::check_agents(&client, &label, &mcp_servers, models).await?);
         findings.extend(packs::check_packs(&client, &label).await?);
         findings.extend(products::check_products(&client, &label).await?);
         findings.extend(triggers::check_triggers(&client, &label, models).await?);

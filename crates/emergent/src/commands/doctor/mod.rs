@@ -14,7 +14,7 @@ mod triggers;
 mod usable_models;
 
 use serde::Serialize;
-use usable_models::UsableModels;
+pub use usable_models::UsableModels;
 
 use crate::{
     build_info,

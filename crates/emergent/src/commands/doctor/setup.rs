@@ -195,7 +195,7 @@ pub async fn models(settings: &Settings) -> (Vec<Finding>, Option<UsableModels>)
     let probes = models.status().into_iter().map(|provider| probe_provider(&models, provider));
     let providers = futures_util::future::join_all(probes).await;
     let mut findings = server_state::providers(&providers, &settings.describe(), settings.model.as_deref());
-    let usable = Some(UsableModels::new(settings.model.clone(), &providers));
+    let usable = Some(UsableModels::without_server(settings.model.clone(), &providers));
     let Some(model_for_all) = &settings.model else { return (findings, usable) };
     let chosen = model_for_all.parse().map_err(|error| format!("{error}"));
     findings.push(

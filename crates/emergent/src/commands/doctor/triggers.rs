@@ -65,14 +65,14 @@ fn no_model_finding(
     label: &ProjectLabel,
 ) -> Option<Finding> {
     let problem = models.problem(agent)?;
-    let found = format!("`{}` ({when}) cannot start: {problem}{}", agent.name, label.suffix());
-    let fix = "set that key, or EMERGENT_MODEL=provider/name, and start the server again";
-    Some(Finding { fix: Some(fix.to_owned()), ..warning_finding(SECTION, found) })
+    let found = format!("`{}` ({when}) cannot start: {}{}", agent.name, problem.reason, label.suffix());
+    Some(Finding { fix: Some(problem.fix), ..warning_finding(SECTION, found) })
 }
 
 /// A problem for a schedule that has no next time or cannot be read; `None` for one that will fire.
 fn suspended_finding(schedule: &ScheduleView, label: &ProjectLabel) -> Option<Finding> {
-    if schedule.error.is_none() && schedule.next_at.is_some() {
+    // A schedule that a person paused does what it should.
+    if schedule.error.is_none() && (schedule.next_at.is_some() || !schedule.enabled) {
         return None;
     }
     let state = schedule

@@ -5,8 +5,32 @@ use emergent_wire::{
     diagnostics::{DiagnosticsView, ModelProviderView, ProbeStatus},
 };
 
+use crate::{commands::suggestion, messages};
+
+/// Why an agent cannot be started, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ModelProblem {
+    pub reason: String,
+    pub fix: String,
+}
+
+impl ModelProblem {
+    fn new(reason: impl Into<String>, fix: &str) -> Self {
+        Self { reason: reason.into(), fix: fix.to_owned() }
+    }
+}
+
+const PROVIDER_FIX: &str =
+    "make that provider usable, or set EMERGENT_MODEL=provider/name, and start the server again";
+const MODEL_FIX: &str =
+    "give its definition a `model`, or start the server with EMERGENT_MODEL=provider/name";
+const NAME_FIX: &str =
+    "correct the `model` of its definition, or start the server with EMERGENT_MODEL=provider/name";
+
 /// The providers of a server, and its model for everything.
 pub struct UsableModels {
+    /// Whether a server runs, which has to be started again to know of a changed setting.
+    has_server: bool,
     for_all: Option<String>,
     providers: Vec<Provider>,
 }
@@ -22,11 +46,11 @@ struct Provider {
 impl UsableModels {
     /// What a running server says about itself.
     pub fn from_server(state: &DiagnosticsView) -> Self {
-        Self::new(state.model.clone(), &state.models)
+        Self { has_server: true, ..Self::without_server(state.model.clone(), &state.models) }
     }
 
-    /// The providers that a server has, or would have, and its model for everything.
-    pub fn new(for_all: Option<String>, providers: &[ModelProviderView]) -> Self {
+    /// The providers that a server would have, and its model for everything.
+    pub fn without_server(for_all: Option<String>, providers: &[ModelProviderView]) -> Self {
         let provider = |view: &ModelProviderView| Provider {
             name: view.provider.clone(),
             configured: view.configured,
@@ -34,29 +58,38 @@ impl UsableModels {
             failure: (view.probe.status == ProbeStatus::Failed)
                 .then(|| view.probe.message.clone().unwrap_or_default()),
         };
-        Self { for_all, providers: providers.iter().map(provider).collect() }
+        Self { has_server: false, for_all, providers: providers.iter().map(provider).collect() }
     }
 
     /// Why the agent has no usable model; `None` if it has one. A flow needs one too: it is checked when it starts.
-    pub fn problem(&self, agent: &AgentView) -> Option<String> {
+    pub fn problem(&self, agent: &AgentView) -> Option<ModelProblem> {
         let is_pinned = agent.config.get("pin_model").is_some_and(|pinned| pinned == true);
         let own = agent.model.as_ref().map(|model| format!("{}/{}", model.provider, model.name));
-        self.problem_of_model(own.as_deref(), is_pinned)
+        let problem = self.problem_of_model(own.as_deref(), is_pinned)?;
+        Some(match self.has_server {
+            true => problem,
+            false => ModelProblem { fix: messages::without_server(&problem.fix), ..problem },
+        })
     }
 
-    fn problem_of_model(&self, own: Option<&str>, is_pinned: bool) -> Option<String> {
+    fn problem_of_model(&self, own: Option<&str>, is_pinned: bool) -> Option<ModelProblem> {
         let model = self.for_all.as_deref().filter(|_| !is_pinned).or(own);
-        let Some(model) = model else { return Some("no model is set for it".to_owned()) };
+        let Some(model) = model else { return Some(ModelProblem::new("no model is set for it", MODEL_FIX)) };
         let provider = model.split('/').next().unwrap_or_default();
         match self.providers.iter().find(|known| known.name == provider) {
-            Some(Provider { failure: Some(failure), .. }) => {
-                Some(format!("{provider}, the provider of its model {model}, does not work: {failure}"))
-            }
+            Some(Provider { failure: Some(failure), .. }) => Some(ModelProblem::new(
+                format!("{provider}, the provider of its model {model}, does not work: {failure}"),
+                PROVIDER_FIX,
+            )),
             Some(known) if known.configured => None,
             Some(Provider { setting: Some(setting), .. }) => {
-                Some(format!("its model {model} needs {setting}"))
+                Some(ModelProblem::new(format!("its model {model} needs {setting}"), PROVIDER_FIX))
             }
-            _ => Some(format!("its model {model} has the unknown provider `{provider}`")),
+            _ => {
+                let nearest = suggestion(provider, self.providers.iter().map(|known| known.name.as_str()));
+                let reason = format!("its model {model} has the unknown provider `{provider}`{nearest}");
+                Some(ModelProblem::new(reason, NAME_FIX))
+            }
         }
     }
 }
@@ -82,7 +115,8 @@ mod tests {
             provider("google", false, "not_probed", Some("GEMINI_API_KEY")),
         ];
         let problem = |for_all: Option<&str>, model: &str| {
-            UsableModels::new(for_all.map(str::to_owned), &providers).problem_of_model(Some(model), false)
+            let models = UsableModels::without_server(for_all.map(str::to_owned), &providers);
+            models.problem_of_model(Some(model), false).map(|problem| problem.reason)
         };
         assert_eq!(problem(None, "rehearsal/echo"), None);
         assert_eq!(problem(Some("rehearsal/echo"), "google/x"), None);
@@ -95,5 +129,11 @@ mod tests {
             problem(None, "nobody/x").as_deref(),
             Some("its model nobody/x has the unknown provider `nobody`")
         );
+        assert_eq!(
+            problem(None, "gogle/x").as_deref(),
+            Some("its model gogle/x has the unknown provider `gogle`; did you mean `google`?")
+        );
+        let unset = UsableModels::without_server(None, &providers).problem_of_model(None, false).unwrap();
+        assert_eq!(unset, ModelProblem::new("no model is set for it", MODEL_FIX));
     }
 }
