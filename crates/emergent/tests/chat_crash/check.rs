@@ -15,7 +15,9 @@ pub async fn settle(api: &Api) {
             open += usize::from(conversation["status"] != "idle");
             let path =
                 format!("/api/chat/conversations/{}/messages?", conversation["id"].as_str().expect("an id"));
-            open += api.all(&path).await.iter().filter(|one| one["status"] == "queued").count();
+            // The next turn may begin after the list of conversations was read.
+            let is_open = |one: &&Value| one["role"] == "user" && one["status"] != "answered";
+            open += api.all(&path).await.iter().filter(is_open).count();
         }
         if open == 0 {
             return;

@@ -57,6 +57,18 @@ fn run_with_input(home: &Home, args: &[&str], input: &str) -> Output {
 }
 
 #[test]
+fn without_an_agent_and_a_model_it_is_said_how_to_be_answered() {
+    let home = home_with_talker();
+    let told = failed(&home.run(&["chat", "Hello"]));
+    assert!(
+        told.contains("no default agent") && told.contains("`--agent NAME` (there are `talker`)"),
+        "{told}"
+    );
+    assert!(told.contains("emergent product install emergent.memory"), "{told}");
+    assert!(told.contains("EMERGENT_MODEL") && !told.contains("definition"), "{told}");
+}
+
+#[test]
 fn a_question_in_a_script_prints_the_answer_and_nothing_else() {
     let home = home_with_talker();
     let output = home.run(&["chat", "Hello", "--agent", "talker"]);

@@ -5,6 +5,7 @@ mod busy;
 mod frames;
 mod input;
 mod line;
+mod refusal;
 mod session;
 mod sources;
 mod typed_ahead;
@@ -174,7 +175,7 @@ async fn answer_once(
     let mut typed = TypedAhead::default();
     let shown = if is_terminal { Shown::All } else { Shown::Nothing };
     let frames = match ChatFrames::send(client, &target.message(message), key).await {
-        Err(error) => return Err(busy::explain(client, target.conversation, error).await),
+        Err(error) => return Err(refusal::explain(client, target, error).await),
         sent => sent?,
     };
     let mut answer = Answer::new(client, shown, is_attended, &mut typed);

@@ -9,11 +9,10 @@ use emergent_wire::{
 use super::{
     NO_AGENT, Target,
     answer::{Answer, AnswerEnd, Shown},
-    busy,
     frames::ChatFrames,
     input::{Input, Read},
     line::{Continuation, HELP, Line},
-    print_json_line,
+    print_json_line, refusal,
     typed_ahead::TypedAhead,
     view::incomplete_reason,
 };
@@ -150,7 +149,7 @@ impl<'a> Session<'a> {
             Line::Message(text) => {
                 let frames = match ChatFrames::send(self.client, &self.target.message(text), None).await {
                     Err(error) => {
-                        return Err(busy::explain(self.client, self.target.conversation, error).await);
+                        return Err(refusal::explain(self.client, &self.target, error).await);
                     }
                     sent => sent?,
                 };
