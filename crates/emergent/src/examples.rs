@@ -76,6 +76,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "workflow budget",
+        &[
+            "emergent workflow budget last --usd 5 --reason 'The review takes longer'",
+            "emergent workflow budget last --none",
+        ],
+    ),
+    (
         "task add",
         &[
             "emergent task add docs --workflow last --blocked-by implement",
@@ -104,7 +111,16 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("graph export", &["emergent graph export -o notes.ndjson"]),
     (
         "graph search",
-        &["emergent graph search 'tagging patterns'", "emergent graph search ada --type Person --mode text"],
+        &[
+            "emergent graph search 'tagging patterns'",
+            "emergent graph search ada --type Person --mode text",
+            "emergent graph search 'Who founded Acme?' --mode linked --explain",
+            "emergent graph search kettle --group part_of --budget-tokens 2000",
+        ],
+    ),
+    (
+        "eval retrieval",
+        &["emergent eval retrieval questions.json", "emergent eval retrieval questions.json --mode hybrid"],
     ),
     ("graph traverse", &["emergent graph traverse Person/ada --depth 2 --direction out"]),
     ("object create", &["emergent object create Person ada --set name='Ada Lovelace' --set born=1815"]),
@@ -117,6 +133,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "document add",
         &["emergent document add notes.md paper.pdf", "emergent document add notes.md --title 'My notes'"],
+    ),
+    (
+        "document search",
+        &[
+            "emergent document search 'retry policy'",
+            "emergent document search 'retry policy' --document notes.md --explain",
+        ],
     ),
     ("pack add", &["emergent pack add people.json --assign"]),
     (

@@ -30,9 +30,10 @@ mod table;
 mod telemetry;
 mod text;
 mod usage;
+mod usage_error;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{Layer, Registry, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
     client::{Client, DataAccess, ServerFlags},
@@ -78,7 +79,7 @@ enum Command {
     #[command(subcommand)]
     Conversation(commands::conversation::Conversation),
     Dispatch(commands::dispatch::Dispatch),
-    /// List, follow, cancel and resume workflows
+    /// List, show, follow, cancel and resume workflows, and change their budgets
     #[command(subcommand)]
     Workflow(commands::workflow::Workflow),
     /// List, show, add, retry, reassign and skip tasks
@@ -93,7 +94,7 @@ enum Command {
     /// Show and set what a project and its agents may spend in a day
     #[command(subcommand)]
     Budget(commands::budget::Budget),
-    /// List schedules, event triggers and their firings
+    /// List, save, delete, pause and resume triggers, and list what they fired
     #[command(subcommand)]
     Trigger(commands::trigger::Trigger),
     /// Search, traverse, import and export the knowledge graph
@@ -102,7 +103,7 @@ enum Command {
     /// List, create, change, delete and restore objects of the graph
     #[command(subcommand)]
     Object(commands::object::Object),
-    /// List relationships and their versions, and restore deleted ones
+    /// List, create, delete and restore relationships, and list their versions
     #[command(subcommand)]
     Relationship(commands::relationship::Relationship),
     /// Add, list, show and delete documents
@@ -133,6 +134,7 @@ enum Command {
     #[command(subcommand)]
     McpServer(commands::mcp_server::McpServer),
     /// Serve MCP on stdio, for clients that start this program themselves
+    #[command(after_help = commands::mcp::CLIENT_CONFIGURATION)]
     Mcp,
     Backup(commands::backup::Backup),
     Restore(commands::backup::restore::Restore),
@@ -148,6 +150,9 @@ enum Command {
     /// Measure how the configured embedder tells similar texts from others
     #[command(subcommand)]
     Embeddings(commands::embeddings::Embeddings),
+    /// Measure how well searches find what it takes to answer
+    #[command(subcommand)]
+    Eval(commands::eval::Eval),
     /// Extract the text of a document on standard input; the server starts this for each document
     #[command(name = emergent_graph::documents::extraction::COMMAND, hide = true)]
     ExtractDocument {
@@ -182,7 +187,10 @@ fn main() -> std::process::ExitCode {
         return code;
     }
     let parser = usage::fit(command(), output::terminal_width());
-    let matches = parser.clone().get_matches();
+    let matches = match parser.clone().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return usage_error::report(error),
+    };
     hints::set_flags(&matches);
     messages::set_flags(&parser, &matches);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command()).exit());
@@ -246,6 +254,7 @@ async fn run(cli: Cli) -> Result<()> {
             let client = connect(agent.data_access()).await?;
             agent.run(&client, json).await
         }
+        Command::Eval(eval) => eval.run(&connect(Existing).await?, json).await,
         Command::Watch(watch) => watch.run(&connect(Existing).await?, json).await,
         Command::Run(run) => run.run(&connect(Existing).await?, json).await,
         Command::Chat(chat) => chat.run(&connect(Existing).await?, json).await,
@@ -261,6 +270,7 @@ async fn run(cli: Cli) -> Result<()> {
         }
         Command::Trigger(trigger) => trigger.run(&connect(Existing).await?, json).await,
         Command::Graph(graph) => {
+            graph.check_file()?;
             let client = connect(graph.data_access()).await?;
             graph.run(&client, json).await
         }
@@ -314,8 +324,7 @@ fn default_log_level(command: &Command) -> &'static str {
 #[expect(clippy::expect_used, reason = "the directive is built from a constant, so it always parses")]
 fn start_logging(default: &str, telemetry: &Telemetry) {
     let (filter, format) = config::log_settings();
-    let filter = filter.and_then(|filter| EnvFilter::try_new(filter).ok());
-    let filter = filter.unwrap_or_else(|| EnvFilter::new(default));
+    let filter = logs::filter(filter.as_deref(), default);
     // Spans of agents may carry prompts and answers: they are exported as telemetry and never logged.
     let agent_spans_off = format!("{}=off", telemetry::TARGET).parse().expect("the directive parses");
     let filter = filter.add_directive(agent_spans_off);

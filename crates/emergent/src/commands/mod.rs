@@ -95,11 +95,8 @@ pub fn encode(text: &str) -> String {
 /// Reads a file; `-` is standard input.
 fn read_text_file(path: &Path) -> Result<String> {
     let failed = |source| Error::File { path: path.to_owned(), source };
-    let mut text = String::new();
-    if path.as_os_str() == "-" {
-        std::io::stdin().lock().read_to_string(&mut text).map_err(failed)?;
-    } else {
-        text = std::fs::read_to_string(path).map_err(failed)?;
+    if path.as_os_str() != "-" {
+        return std::fs::read_to_string(path).map_err(failed);
     }
     let mut text = String::new();
     std::io::stdin().lock().read_to_string(&mut text).map_err(failed)?;

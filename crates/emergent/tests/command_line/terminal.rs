@@ -95,6 +95,15 @@ fn a_long_operation_shows_on_a_terminal_what_it_does() {
 }
 
 #[test]
+fn mcp_says_on_a_terminal_what_it_waits_for() {
+    let home = home_with_agent();
+    let shown = text(&on_terminal(&home, (24, 80), "\u{4}", &["mcp"]).stdout);
+    assert!(shown.contains("waits for an MCP client on standard input; see docs/mcp.md"), "{shown}");
+    let help = command_output(home.run(&["mcp", "--help"]));
+    assert!(help.contains("\"mcpServers\"") && help.contains("\"args\": [\"mcp\""), "{help}");
+}
+
+#[test]
 fn tables_fit_the_terminal_and_their_short_ids_are_accepted() {
     let home = home_with_agent();
     command_output(home.run(&[

@@ -9,7 +9,7 @@ mod bridge;
 mod connection;
 pub(super) mod stdio;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, io::IsTerminal, sync::Arc, time::Duration};
 
 use emergent_mcp::message::{Kind, Message};
 use parking_lot::Mutex;
@@ -20,16 +20,26 @@ use self::{
     connection::ServerConnection,
     stdio::{Line, Printer, standard_input},
 };
-use crate::{client::ServerFlags, config::StoreFlags, error::Result};
+use crate::{client::ServerFlags, config::StoreFlags, error::Result, output};
 
 /// How long running requests, and then unprinted responses, may take after the client has closed its input.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// How a client is told to start this program, for the help.
+pub const CLIENT_CONFIGURATION: &str = r#"In the configuration of a client:
+  { "mcpServers": { "emergent": {
+      "command": "emergent", "args": ["mcp", "--data-dir", "/home/me/data"] } } }"#;
 
 /// Running requests, by their JSON-RPC id as it was sent.
 type RunningRequests = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
 /// Serves standard input until it is closed.
 pub async fn run(server: &ServerFlags, store: &StoreFlags) -> Result<()> {
+    if std::io::stdin().is_terminal() {
+        output::print_notice(
+            "This waits for an MCP client on standard input; see docs/mcp.md. Ctrl-C ends it.",
+        );
+    }
     let printer = Printer::standard_output()?;
     let connection = ServerConnection::new(server.clone(), store.clone());
     let bridge = Arc::new(Bridge::new(connection.clone(), printer.clone()));
