@@ -10,6 +10,7 @@ mod bystander;
 mod connections;
 mod consent;
 mod deletion;
+mod dry_runs;
 mod fairness;
 mod internal_agents;
 mod json_values;
@@ -24,6 +25,7 @@ mod schemas;
 mod stored_schemas;
 mod unfinished_bodies;
 mod unread_answers;
+mod unread_streams;
 mod writes;
 
 use common::{Api, Home, Server};
