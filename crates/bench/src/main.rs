@@ -15,6 +15,7 @@ mod queries;
 mod report;
 mod runs;
 mod server;
+mod servers;
 mod streams;
 mod surfaces;
 mod waiting;
@@ -36,23 +37,32 @@ struct Options {
     /// How many runs wait, how many clients follow and how many answers are streamed, for a quick check instead of a
     /// measurement.
     count: Option<usize>,
+    /// How many runs several servers share, and the slots of each, for a quick check instead of a measurement.
+    runs: Option<usize>,
+    slots: Option<usize>,
 }
 
 fn main() {
     let options = Options::from_args();
     let mut report = Report::new(options.only.clone());
+    if servers::is_only(&options) {
+        servers::measure(&mut report, &options);
+        return report.table();
+    }
     runs::measure(&mut report, &options);
     workflows::measure(&mut report, &options);
     mcp::measure(&mut report, &options);
     surfaces::measure(&mut report, &options);
     waiting::measure(&mut report, &options);
     streams::measure(&mut report, &options);
+    servers::measure(&mut report, &options);
     let alone = runs::is_selected(&report)
         || workflows::is_selected(&report, &options)
         || mcp::is_selected(&report)
         || surfaces::is_selected(&report)
         || waiting::is_selected(&report)
-        || streams::is_selected(&report);
+        || streams::is_selected(&report)
+        || servers::is_selected(&report);
     if options.only.is_some() && alone {
         return report.table();
     }
@@ -86,6 +96,8 @@ impl Options {
             only: None,
             tasks: None,
             count: None,
+            runs: None,
+            slots: None,
         };
         while let Some(arg) = args.next() {
             let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
@@ -96,8 +108,11 @@ impl Options {
                 "--only" => options.only = Some(value()),
                 "--tasks" => options.tasks = Some(value().parse().expect("--tasks takes a number")),
                 "--count" => options.count = Some(value().parse().expect("--count takes a number")),
+                "--runs" => options.runs = Some(value().parse().expect("--runs takes a number")),
+                "--slots" => options.slots = Some(value().parse().expect("--slots takes a number")),
                 _ => panic!(
-                    "unknown option {arg}; there are --dataset, --binary, --postgres, --only, --tasks, --count"
+                    "unknown option {arg}; there are --dataset, --binary, --postgres, --only, --tasks, --count, \
+                     --runs, --slots"
                 ),
             }
         }

@@ -117,6 +117,23 @@ impl Server {
         ((pragma("page_count") - pragma("freelist_count")) * pragma("page_size")) as f64
     }
 
+    /// Asks the server to stop (SIGTERM), and returns the seconds that it took to end.
+    pub fn terminate(mut self) -> f64 {
+        let start = Instant::now();
+        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the server cannot be signalled");
+        while self.child.try_wait().expect("a child of this process").is_none() {
+            assert!(start.elapsed() < Duration::from_secs(60), "the server does not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        start.elapsed().as_secs_f64()
+    }
+
+    /// Kills the server (SIGKILL): it can neither finish nor release anything.
+    pub fn kill(self) {
+        drop(self);
+    }
+
     /// Kills the server, and starts one with the same data.
     pub fn restart(mut self, embeddings: &str) -> Self {
         let _ = self.child.kill();
@@ -182,7 +199,31 @@ pub fn import(report: &mut Report, options: &Options, raw: &Baseline, postgres: 
         None,
         &Goal::None,
     );
+    if let Some(url) = postgres {
+        wait_for_vector_index(url);
+        let seconds = start.elapsed().as_secs_f64();
+        report.add("… until its index of vectors is built", server.engine, seconds, "s", None, &Goal::None);
+    }
     server
+}
+
+/// Waits until PostgreSQL has the index of the vectors of the built-in embedder. Until then searches are exact.
+fn wait_for_vector_index(url: &str) {
+    let wait = async {
+        let (client, connection) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("the database");
+        let connection = tokio::spawn(connection);
+        let sql = "SELECT count(*) FROM pg_index
+                   WHERE indexrelid = to_regclass('kb.graph_embeddings_hnsw_384') AND indisvalid";
+        let start = Instant::now();
+        while client.query_one(sql, &[]).await.expect("a row").get::<_, i64>(0) == 0 {
+            assert!(start.elapsed() < Duration::from_secs(600), "the index of vectors is not built");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        drop(client);
+        let _ = connection.await;
+    };
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(wait);
 }
 
 /// Streams the file as one request and returns the last line of the response.
