@@ -2,7 +2,7 @@
 //! a project know of a change.
 
 mod first_token;
-mod followers;
+pub mod followers;
 mod project_stream;
 
 use crate::{Options, report::Report};

@@ -12,13 +12,13 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One connection. Each line with the id of an entity is a change.
-pub(super) struct Follower {
+pub struct Follower {
     stream: BufReader<TcpStream>,
     line: String,
 }
 
 /// When a change arrived at a follower.
-pub(super) struct Arrival {
+pub struct Arrival {
     pub entity: String,
     pub at: Instant,
 }
@@ -41,11 +41,13 @@ impl Follower {
         }
     }
 
-    async fn next_line(&mut self) {
+    /// Reads one line, which is empty between events.
+    pub async fn next_line(&mut self) -> &str {
         self.line.clear();
         let read = tokio::time::timeout(PATIENCE, self.stream.read_line(&mut self.line));
         let bytes = read.await.expect("a line in time").expect("the stream goes on");
         assert_ne!(bytes, 0, "the stream ended");
+        &self.line
     }
 
     /// Receives so many changes. The follower comes back with them, so that its connection stays open.
