@@ -6,6 +6,7 @@ import { showEverywhere, startAll, visit } from './harness'
 let all: Awaited<ReturnType<typeof startAll>>
 let mcp: HttpServer
 let description = 'Reads an invoice by its number and returns its lines.'
+let failure: string | undefined
 beforeAll(async () => {
   all = await startAll({ env: { EMERGENT_ALLOW_PRIVATE_HOSTS: 'true' } })
   mcp = createServer((request, response) => {
@@ -19,8 +20,8 @@ beforeAll(async () => {
         { name: 'invoice_read', description, inputSchema: { type: 'object', properties: { number: { type: 'string' } }, required: ['number'] } },
         { name: 'invoice_list', description: 'Lists the invoices of a month.', inputSchema: { type: 'object', properties: { month: { type: 'string' } } } },
       ]
-      const result = method === 'initialize' ? { protocolVersion: params?.protocolVersion ?? '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'invoices', version: '1' } } : method === 'tools/list' ? { tools } : undefined
-      response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(result ? { jsonrpc: '2.0', id, result } : { jsonrpc: '2.0', id, error: { code: -32601, message: 'unknown' } }))
+      const result = method === 'initialize' ? { protocolVersion: params?.protocolVersion ?? '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'invoices', version: '1' } } : method === 'tools/list' && !failure ? { tools } : undefined
+      response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(result ? { jsonrpc: '2.0', id, result } : { jsonrpc: '2.0', id, error: { code: -32601, message: failure ?? 'unknown' } }))
     })
   })
   await new Promise<void>((resolve) => mcp.listen(0, '127.0.0.1', resolve))
@@ -40,7 +41,7 @@ it('adds a server, inspects it, and accepts a changed tool after showing the dif
   const dialog = page.getByRole('dialog')
   await dialog.getByLabel('Name').fill('invoices')
   await dialog.getByRole('button', { name: 'Add the server' }).click()
-  await dialog.getByText('is required for `http` servers').waitFor()
+  await dialog.getByText('is required for http servers').waitFor()
   await dialog.getByLabel('Address').fill(`http://127.0.0.1:${(mcp.address() as AddressInfo).port}/mcp`)
   await dialog.getByLabel('Description').fill('Invoices of the accounting system')
   await dialog.getByRole('button', { name: 'Add the server' }).click()
@@ -70,11 +71,35 @@ it('adds a server, inspects it, and accepts a changed tool after showing the dif
 it('shows the tools everywhere', () =>
   showEverywhere(all.browser, all.server, 'tools', '/tools', (page) => page.getByText('entities_create').first().waitFor()))
 
+it('shows names in the description of a tool as code, without backticks', async () => {
+  const tools = await all.server.api<{ name: string; description: string }[]>('GET', '/api/admin/tools')
+  expect(tools.some(({ description }) => /`\w+`/.test(description))).toBe(true)
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/tools`)
+  await page.getByRole('row').filter({ hasText: 'entities_create' }).first().waitFor()
+  expect(await page.getByRole('table').innerText()).not.toContain('`')
+  misbehaviour.check()
+  await context.close()
+})
+
 it('shows the servers everywhere', () =>
   showEverywhere(all.browser, all.server, 'mcp-servers', '/mcp-servers', (page) => page.getByRole('link', { name: 'invoices' }).waitFor()))
 
 it('shows a server everywhere', () =>
   showEverywhere(all.browser, all.server, 'mcp-server', '/mcp-servers/invoices', (page) => page.getByText('invoice_read').waitFor()))
+
+it('shows names in what a server refused as code, in the message and on the page', async () => {
+  failure = 'the account `billing` is locked'
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/mcp-servers/invoices`)
+  await page.getByRole('button', { name: 'Inspect' }).click()
+  for (const place of [page.locator('[data-toast]'), page.getByText('The last contact failed')]) {
+    await place.locator('code').getByText('billing', { exact: true }).waitFor()
+    expect(await place.innerText()).not.toContain('`')
+  }
+  misbehaviour.check()
+  await context.close()
+})
 
 it('removes a server', async () => {
   const { page, context } = await visit(all.browser, all.server, { expected: { statuses: [404] } })

@@ -3,6 +3,7 @@ import { ApiError, advice } from '~/api/errors'
 import { Button } from './Button'
 import { CopyButton } from './CopyButton'
 import { JsonView } from './JsonView'
+import { WithCode } from './WithCode'
 
 const sentence = (text: string) => {
   const upper = text.charAt(0).toUpperCase() + text.slice(1)
@@ -38,7 +39,7 @@ export function ErrorState({ error, what, onRetry }: { error: unknown; what: str
         <CircleX aria-hidden size={16} />
         {what}
       </p>
-      <p className="mt-1 text-text">{sentence(message)}</p>
+      <p className="mt-1 text-text"><WithCode text={sentence(message)} /></p>
       <p className="mt-1 text-text-2">{advice(error)}</p>
       {error instanceof ApiError && <Details error={error} />}
       {onRetry && (
@@ -50,13 +51,13 @@ export function ErrorState({ error, what, onRetry }: { error: unknown; what: str
   )
 }
 
-/** The same in a form or a dialog. */
-export function InlineError({ error }: { error: unknown }) {
+/** The same in a form or a dialog. `hint` takes the place of the usual advice. */
+export function InlineError({ error, hint }: { error: unknown; hint?: string | undefined }) {
   if (!error) return null
   return (
     <div role="alert" className="mt-3 rounded-md bg-fail-soft px-3 py-2 text-sm text-fail">
-      {sentence(error instanceof Error ? error.message : String(error))}
-      <span className="block text-text-2">{advice(error)}</span>
+      <WithCode text={sentence(error instanceof Error ? error.message : String(error))} />
+      <span className="block text-text-2">{hint ?? advice(error)}</span>
       {error instanceof ApiError && <Details error={error} />}
     </div>
   )

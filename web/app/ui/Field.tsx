@@ -1,6 +1,7 @@
 import { Switch as BaseSwitch } from '@base-ui/react/switch'
 import { type ComponentProps, type ReactNode, useId } from 'react'
 import { classes } from '~/util/classes'
+import { WithCode } from './WithCode'
 
 const CONTROL =
   'w-full rounded-md border border-line-strong bg-surface px-2.5 text-sm text-text placeholder:text-text-3 hover:border-text-3 aria-invalid:border-danger disabled:opacity-60'
@@ -19,7 +20,7 @@ export function Field({ label, hint, problem, children, className }: { label: Re
       {children({ id, 'aria-describedby': note ? `${id}-note` : undefined, 'aria-invalid': problem ? true : undefined })}
       {note && (
         <p id={`${id}-note`} className={classes('mt-1.5 text-xs', problem ? 'text-danger-text' : 'text-text-3')}>
-          {note}
+          {problem === undefined ? hint : <WithCode text={problem} />}
         </p>
       )}
     </div>

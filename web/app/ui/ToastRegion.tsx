@@ -2,6 +2,7 @@ import { Toast as Base } from '@base-ui/react/toast'
 import { CircleCheck, CircleX, Info, X } from 'lucide-react'
 import { type ReactNode, useEffect } from 'react'
 import { showToastsWith, type ToastKind } from './toast'
+import { WithCode } from './WithCode'
 
 const manager = Base.createToastManager()
 
@@ -29,7 +30,7 @@ function Toasts() {
 
 export default function ToastRegion() {
   // This runs after the effects of the provider, which listens by then.
-  useEffect(() => showToastsWith(({ title, description, kind }) => manager.add({ title, description, type: kind, timeout: 6000 })), [])
+  useEffect(() => showToastsWith(({ title, description, kind }) => manager.add({ title, description: description && <WithCode text={description} />, type: kind, timeout: 6000 })), [])
   return (
     <Base.Provider toastManager={manager} limit={3}>
       <Base.Portal>

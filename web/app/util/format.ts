@@ -7,6 +7,8 @@ const amounts = [2, 3, 4].map((digits) => new Intl.NumberFormat('en', { minimumF
 const moment = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 
 export const formatCount = (value: number) => integer.format(value)
+/** A count that may not be all of them. */
+export const formatSeen = (value: number, hasMore: boolean) => `${integer.format(value)}${hasMore ? '+' : ''}`
 export const formatCompact = (value: number) => (Math.abs(value) < 10_000 ? integer.format(value) : compact.format(value))
 
 /** An amount in dollars; small ones keep the digits that tell them apart from nothing. */

@@ -6,6 +6,7 @@ import { Card } from '~/ui/Card'
 import { JsonView } from '~/ui/JsonView'
 import { KeyValue } from '~/ui/KeyValue'
 import { RelativeTime } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { formatDuration, words } from '~/util/format'
 import { modelName } from '../agents/agent-facts'
 
@@ -20,7 +21,7 @@ export function Definition({ agent }: { agent: Agent }) {
         {(agent.warnings?.length ?? 0) > 0 && (
           <div role="note" className="rounded-lg border border-line bg-wait-soft px-4 py-3 text-sm">
             <p className="flex items-center gap-2 font-medium text-wait"><TriangleAlert aria-hidden size={14} />This is probably a mistake</p>
-            {agent.warnings?.map((one) => <p key={one.field} className="mt-1"><code className="font-mono text-xs">{one.field}</code>: {one.reason}</p>)}
+            {agent.warnings?.map((one) => <p key={one.field} className="mt-1"><code className="font-mono text-xs">{one.field}</code>: <WithCode text={one.reason} /></p>)}
           </div>
         )}
         <Card title="Prompt">{agent.systemPrompt ? <p className="text-sm leading-6 whitespace-pre-wrap">{agent.systemPrompt}</p> : <p className="text-text-2">It has no prompt of its own.</p>}</Card>

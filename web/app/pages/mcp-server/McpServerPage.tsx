@@ -16,6 +16,7 @@ import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
 import { toast } from '~/ui/toast'
 import { RelativeTime } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { formatDuration } from '~/util/format'
 import { ServerDialog } from '../mcp-servers/ServerDialog'
 import { ServerHealth } from '../mcp-servers/ServerHealth'
@@ -88,7 +89,7 @@ export function McpServerPage() {
             <div className="grid items-start gap-4 xl:grid-cols-[3fr_2fr]">
               <ServerTools server={one} chosen={search.tool} onChoose={(tool) => change({ tool })} onChanged={refresh} />
               <Card title="Settings">
-                {one.lastError && <p className="mb-3 rounded-md bg-fail-soft px-3 py-2 text-sm break-words text-fail">The last contact failed: {one.lastError}{one.leftAloneUntil && <> It is tried again <RelativeTime at={one.leftAloneUntil} />.</>}</p>}
+                {one.lastError && <p className="mb-3 rounded-md bg-fail-soft px-3 py-2 text-sm break-words text-fail">The last contact failed: <WithCode text={one.lastError} />{one.leftAloneUntil && <> It is tried again <RelativeTime at={one.leftAloneUntil} />.</>}</p>}
                 <KeyValue
                   items={[
                     ['Transport', one.transport],

@@ -13,6 +13,7 @@ import { InlineError } from '~/ui/ErrorState'
 import { JsonView } from '~/ui/JsonView'
 import { Loaded } from '~/ui/Loaded'
 import { toast } from '~/ui/toast'
+import { WithCode } from '~/ui/WithCode'
 
 type Server = Schemas['McpServer']
 type Tool = Schemas['McpServerTool']
@@ -34,7 +35,7 @@ export function ServerTools({ server, chosen, onChoose, onChanged }: { server: S
                 <li key={tool.name} className="flex items-start gap-3 px-4 py-2.5">
                   <div className="min-w-0 flex-1">
                     <button type="button" className="text-left font-mono text-xs font-medium break-all hover:underline" onClick={() => onChoose(tool.name)}>{tool.name}</button>
-                    <p className="line-clamp-2 text-xs text-text-2">{tool.description}</p>
+                    <p className="line-clamp-2 text-xs text-text-2"><WithCode text={tool.description} /></p>
                   </div>
                   <Badge tone={LOOK[tool.status][0]}>{LOOK[tool.status][1]}{tool.heldBack && ' · held back'}</Badge>
                   {tool.heldBack && <Button size="sm" onClick={() => onChoose(tool.name)}>Review…</Button>}

@@ -6,6 +6,7 @@ import type { Schemas } from '~/api/types'
 import { Badge } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { toast } from '~/ui/toast'
+import { WithCode } from '~/ui/WithCode'
 
 export type Update = Schemas['ProductUpdate']
 
@@ -30,7 +31,7 @@ export function VersionCell({ version, update }: { version: string; update: Upda
     <span className="inline-flex flex-wrap items-center gap-1.5">
       {version}
       {update?.available && <Badge tone="run">{update.latest} is there</Badge>}
-      {update?.error && <span className="text-xs break-words text-text-2">{update.error}</span>}
+      {update?.error && <span className="text-xs break-words text-text-2"><WithCode text={update.error} /></span>}
     </span>
   )
 }

@@ -46,7 +46,7 @@ export function ProductsPage() {
                     { key: 'version', head: 'Version', cell: (one) => <VersionCell version={one.version} update={updates.find((update) => update.name === one.name)} /> },
                     { key: 'agents', head: 'Agents', align: 'end', from: 'sm', cell: (one) => one.agents.length },
                     { key: 'servers', head: 'Servers', align: 'end', from: 'md', cell: (one) => one.servers.length },
-                    { key: 'updated', head: 'Installed', align: 'end', cell: (one) => <RelativeTime at={one.updatedAt} className="text-text-2" /> },
+                    { key: 'updated', head: 'Installed', align: 'end', cell: (one) => <RelativeTime at={one.updatedAt} className="whitespace-nowrap text-text-2" /> },
                   ]}
                 />
               )

@@ -1,4 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Plus } from 'lucide-react'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
@@ -24,7 +25,7 @@ export function SecretsPage() {
   const [setting, setSetting] = useState<string>()
   const [deleting, setDeleting] = useState<string>()
   const secrets = useQuery({ queryKey: keys.secrets, enabled: allowed, queryFn: ({ signal }) => unwrap(api.GET('/api/admin/secrets', { signal })) })
-  const add = <Button variant="primary" disabledReason={write.reason} onClick={() => setSetting('')}>Set a secret</Button>
+  const add = <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => setSetting('')}>Set a secret</Button>
   return (
     <>
       <PageHeader title="Secrets" description="Keys that external servers need. They are stored encrypted, and nobody can read them here." actions={add} />

@@ -1,30 +1,42 @@
-import { queryOptions, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { CircleCheck, CircleDashed } from 'lucide-react'
 import { Fragment } from 'react'
-import { api, unwrap } from '~/api/client'
-import { keys } from '~/api/keys'
+import { diagnosticsQuery } from '~/api/queries'
+import type { Schemas } from '~/api/types'
 import { Badge } from '~/ui/Badge'
 import { Card } from '~/ui/Card'
 import { KeyValue } from '~/ui/KeyValue'
 import { ListTable } from '~/ui/ListTable'
 import { Loaded } from '~/ui/Loaded'
 import { formatCount } from '~/util/format'
-
-/** The state of the server. Providers are not asked, because that takes time and reaches out. */
-export const diagnosticsQuery = queryOptions({
-  queryKey: keys.diagnostics,
-  queryFn: ({ signal }) => unwrap(api.GET('/api/admin/diagnostics', { params: { query: { probe: false } }, signal })),
-})
+import { isByDefault, settingsOf } from '~/util/providers'
 
 /** The name of a variable, which may be broken after each of its words. */
 const breakable = (name: string) => name.split('_').map((word, index) => <Fragment key={index}>{index > 0 && <>_<wbr /></>}{word}</Fragment>)
+
+type Provider = { one: Schemas['ModelProviderState']; settings: Schemas['Setting'][] }
+
+function State({ one, settings }: Provider) {
+  if (!one.configured) return <Badge icon={<CircleDashed aria-hidden size={12} />}>Not set</Badge>
+  if (isByDefault(one, settings)) return <Badge icon={<CircleDashed aria-hidden size={12} />}>Not checked</Badge>
+  return <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Can be used</Badge>
+}
+
+function How({ one, settings }: Provider) {
+  if (!one.setting) return 'Needs no key'
+  const code = (name: string) => <code className="font-mono wrap-anywhere">{breakable(name)}</code>
+  if (!one.configured) return <>Start the server with {code(one.setting)}</>
+  if (isByDefault(one, settings)) return <>At its default address, if it runs there. {code(one.setting)} names another.</>
+  const names = settingsOf(one, settings)
+  return names.length > 0 ? <>Set by {names.map((name, index) => <Fragment key={name}>{index > 0 && ' and '}{code(name)}</Fragment>)}</> : 'Set by other settings, or by a login of this machine'
+}
 
 export function ModelsCard() {
   const query = useQuery(diagnosticsQuery)
   return (
     <Card title="Models" flush>
       <Loaded query={query} what="The models could not be loaded.">
-        {({ models, model }) => (
+        {({ models, model, settings }) => (
           <>
             {model && <p className="border-b border-line bg-wait-soft px-4 py-2 text-wait">The server replaces the model of every agent by {model}.</p>}
             <ListTable
@@ -33,8 +45,8 @@ export function ModelsCard() {
               rowKey={(one) => one.provider}
               columns={[
                 { key: 'provider', head: 'Provider', cell: (one) => <span className="font-medium">{one.provider}</span> },
-                { key: 'state', head: 'State', cell: (one) => (one.configured ? <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Can be used</Badge> : <Badge icon={<CircleDashed aria-hidden size={12} />}>Not set</Badge>) },
-                { key: 'how', head: 'How', cell: (one) => (one.setting ? <span className="text-xs text-text-2">{one.configured ? 'Set by ' : 'Start the server with '}<code className="font-mono wrap-anywhere">{breakable(one.setting)}</code></span> : <span className="text-xs text-text-2">Needs no key</span>) },
+                { key: 'state', head: 'State', cell: (one) => <State one={one} settings={settings} /> },
+                { key: 'how', head: 'How', cell: (one) => <span className="text-xs text-text-2"><How one={one} settings={settings} /></span> },
               ]}
             />
           </>

@@ -16,6 +16,7 @@ import { type ListColumn, ListTable } from '~/ui/ListTable'
 import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
 import { Panel } from '~/ui/Panel'
+import { WithCode } from '~/ui/WithCode'
 import { capitalised, formatCount } from '~/util/format'
 import { ToolPinning } from './ToolPinning'
 
@@ -40,7 +41,7 @@ export function ToolsPage() {
           <button type="button" onClick={() => change({ tool: idOf(tool) }, { push: true })} className="text-left font-mono text-xs font-medium break-all hover:underline">
             {tool.conflict ? idOf(tool) : tool.name}
           </button>
-          <p className="mt-0.5 line-clamp-1 text-xs text-text-2">{tool.description}</p>
+          <p className="mt-0.5 line-clamp-1 text-xs text-text-2"><WithCode text={tool.description} /></p>
         </>
       ),
     },
@@ -97,7 +98,7 @@ function ToolDialog({ tool, onClose }: { tool: Tool; onClose: () => void }) {
   return (
     <Dialog open={isOpen} onClose={close} title={<span className="font-mono break-all">{idOf(tool)}</span>} size="lg">
       <div className="space-y-4 pb-4">
-        <p className="whitespace-pre-wrap text-text-2">{tool.description}</p>
+        <p className="whitespace-pre-wrap text-text-2"><WithCode text={tool.description} /></p>
         <KeyValue
           items={[
             ['Source', <Source key="s" tool={tool} />],

@@ -5,6 +5,7 @@ import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { Switch } from '~/ui/Field'
+import { WithCode } from '~/ui/WithCode'
 import { classes } from '~/util/classes'
 import { formatAbsolute, formatCount, formatDuration } from '~/util/format'
 import { describe } from './decisions'
@@ -60,8 +61,8 @@ export function DecisionLog({ events, tasks, selected, startedAt, onSelect, isLi
 const Row = memo(({ event, taskKey, startedAt, onSelect }: { event: WorkflowEvent; taskKey: string | undefined; startedAt: string; onSelect: (key: string) => void }) => {
   const { what, why, tone } = describe(event)
   return (
-    <li className="grid grid-cols-[56px_8px_minmax(0,1fr)_auto] items-baseline gap-x-3 px-4 py-2 [contain-intrinsic-size:auto_36px] [content-visibility:auto]">
-      <time dateTime={event.at} title={formatAbsolute(event.at)} className="text-right text-xs text-text-2">
+    <li className="grid grid-cols-[64px_8px_minmax(0,48rem)_auto] items-baseline gap-x-3 px-4 py-2 [contain-intrinsic-size:auto_36px] [content-visibility:auto]">
+      <time dateTime={event.at} title={formatAbsolute(event.at)} className="text-right text-xs whitespace-nowrap text-text-2">
         {formatDuration(Math.max(0, Date.parse(event.at) - Date.parse(startedAt)))}
       </time>
       <span aria-hidden className={classes('size-2 rounded-full', DOTS[tone])} />
@@ -74,7 +75,7 @@ const Row = memo(({ event, taskKey, startedAt, onSelect }: { event: WorkflowEven
           )}
           <span className="font-medium">{what}</span>
         </p>
-        {why && <p className="line-clamp-3 text-xs break-words text-text-2">{why}</p>}
+        {why && <p className="line-clamp-3 text-xs break-words text-text-2"><WithCode text={why} /></p>}
       </div>
       {event.runId && (
         <Link to="/runs/$runId" params={{ runId: event.runId }} className="rounded-sm text-xs text-accent-text hover:underline">

@@ -2,6 +2,7 @@ import { TriangleAlert } from 'lucide-react'
 import { useState } from 'react'
 import { useScope } from '~/api/session'
 import { Button } from '~/ui/Button'
+import { WithCode } from '~/ui/WithCode'
 import { capitalised } from '~/util/format'
 import { TaskDialog, type TaskAction } from './TaskDialog'
 import { CancelDialog, ResumeDialog } from './WorkflowDialogs'
@@ -25,7 +26,7 @@ export function EscalationCard({ workflow, onSelect }: { workflow: Workflow; onS
         <TriangleAlert aria-hidden size={18} className="mt-0.5 shrink-0 text-wait" />
         <div className="min-w-0 flex-1 basis-72">
           <h2 className="text-sm font-semibold text-wait">This workflow needs you</h2>
-          <p className="break-words">{capitalised(escalation.reason)}</p>
+          <p className="break-words"><WithCode text={capitalised(escalation.reason)} /></p>
         </div>
         <div className="flex flex-wrap gap-2">
           {known.map((option, index) => (

@@ -11,6 +11,7 @@ import { ErrorState, InlineError } from '~/ui/ErrorState'
 import { Field, Input } from '~/ui/Field'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { toast } from '~/ui/toast'
+import { WithCode } from '~/ui/WithCode'
 import { capitalised, words } from '~/util/format'
 
 type Discussion = Schemas['Discussion']
@@ -106,7 +107,7 @@ function Decide({ discussion, workflowId }: { discussion: Discussion; workflowId
   return (
     <div className="space-y-3 border-t border-line bg-wait-soft p-3">
       <p className="text-sm">
-        <span className="font-medium text-wait">You decide.</span> {escalation?.reason && `${capitalised(escalation.reason)}.`}
+        <span className="font-medium text-wait">You decide.</span> {escalation?.reason && <WithCode text={`${capitalised(escalation.reason)}.`} />}
       </p>
       <Field label="Reason" hint="It is recorded with the decision.">
         {(ids) => <Input {...ids} value={reason} onChange={(event) => setReason(event.target.value)} />}

@@ -12,6 +12,7 @@ const TEXTS: Record<string, [what: string, tone: Tone]> = {
   plan_refused: ['The plan was refused', 'fail'],
   escalated: ['A person is asked', 'wait'],
   workflow_resumed: ['The workflow was resumed', 'run'],
+  budget_changed: ['The budget was changed', 'idle'],
   workflow_ended: ['The workflow ended', 'idle'],
   task_added: ['Joined the workflow', 'idle'],
   task_started: ['Started', 'run'],
