@@ -82,6 +82,23 @@ export async function visit(browser: Browser, server: Server, options: { logIn?:
   return { context, page, misbehaviour }
 }
 
+/** Holds back the requests to an address until `release` is called. `arrived` says that there was one, `count` how many. */
+export async function held(page: Page, url: string | RegExp) {
+  let count = 0
+  let release = () => {}
+  let arrive = () => {}
+  const released = new Promise<void>((resolve) => (release = resolve))
+  const arrived = new Promise<void>((resolve) => (arrive = resolve))
+  await page.route(url, async (route) => {
+    count++
+    arrive()
+    await released
+    // The page may have given up on it meanwhile.
+    await route.continue().catch(() => undefined)
+  })
+  return { arrived, release, count: () => count }
+}
+
 /** Logs in with a one-time link, as `emergent serve` prints it. */
 export async function logIn(page: Page, server: Server) {
   const { code } = await server.api<{ code: string }>('POST', '/api/session/codes')
@@ -96,6 +113,11 @@ type AxeResult = { violations: { id: string; impact: string | null; help: string
 /** Throws if axe finds a violation on the page. The script is evaluated by the debugger, to which no policy applies. */
 export async function expectAccessible(page: Page, where: string, rules?: string[]) {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(AxeBuilderSource.source)
+  // While a dialog fades in, its texts have less contrast than a person sees. Animations without an end are left out.
+  await page.evaluate(async () => {
+    const ending = document.getAnimations().filter((one) => Number.isFinite(Number(one.effect?.getComputedTiming().endTime)))
+    await Promise.allSettled(ending.map((one) => one.finished))
+  })
   const options = { resultTypes: ['violations'], ...(rules && { runOnly: { type: 'rule', values: rules } }) }
   const result = (await page.evaluate(`axe.run(document, ${JSON.stringify(options)})`)) as AxeResult
   const told = result.violations.map((one) => `${one.id} (${one.impact}): ${one.help}\n${one.nodes.slice(0, 4).map((node) => `    ${JSON.stringify(node.target)} ${node.html.slice(0, 160)}`).join('\n')}`)

@@ -6,13 +6,6 @@ let now = Date.now()
 let timer: ReturnType<typeof setInterval> | undefined
 
 function subscribe(listener: () => void) {
-  if (listeners.size === 0) {
-    now = Date.now()
-    timer = setInterval(() => {
-      now = Date.now()
-      listeners.forEach((tell) => tell())
-    }, 5_000)
-  }
   listeners.add(listener)
   return () => {
     listeners.delete(listener)

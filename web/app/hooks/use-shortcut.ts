@@ -1,4 +1,4 @@
-import { useEffect } from 'react'
+import { useLayoutEffect } from 'react'
 
 /** Whether a key press belongs to a field or a dialog, and not to the page. */
 export function isTyping(event: KeyboardEvent): boolean {
@@ -9,9 +9,12 @@ export function isTyping(event: KeyboardEvent): boolean {
 
 export const isDialogOpen = () => document.querySelector('[role=dialog]:not([data-toast]),[role=alertdialog]:not([data-toast]),[role=menu]') !== null
 
-/** Calls `handler` for a key without modifiers, while nobody types and no dialog is open. */
+/**
+ * Calls `handler` for a key without modifiers, while nobody types and no dialog is open. It listens before the page is
+ * painted, so a key that is pressed as soon as its button can be seen is not lost.
+ */
 export function useShortcut(key: string, handler: (event: KeyboardEvent) => void, enabled = true) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!enabled) return
     const listen = (event: KeyboardEvent) => {
       if (event.key !== key || event.ctrlKey || event.metaKey || event.altKey) return

@@ -44,6 +44,7 @@ export function DataTable<T>({ label, columns, rows, rowKey, onOpen, isSelected,
   const shown = columns.filter((column) => !column.from || widths[column.from])
   const template = shown.map((column) => column.width ?? 'minmax(0, 1fr)').join(' ')
   const virtualizer = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => rowHeight, overscan: OVERSCAN })
+  useEffect(() => virtualizer.measure(), [virtualizer, rowHeight])
   const items = virtualizer.getVirtualItems()
   const lastShown = items.at(-1)?.index ?? 0
 

@@ -24,9 +24,11 @@ export function FilterSelect({ label, value, options, onChange }: { label: strin
     <Select
       aria-label={label}
       value={value ?? ''}
+      // What is longer than the field can be read under the pointer.
+      title={options.find((option) => option.value === value)?.label}
       onChange={(event) => onChange(event.target.value || undefined)}
       options={[{ value: '', label: `Any ${label.toLowerCase()}` }, ...options]}
-      className="h-7! w-auto! max-w-24 px-1.5! text-xs!"
+      className="h-7! w-auto! max-w-40 px-1.5! text-xs!"
     />
   )
 }

@@ -23,6 +23,9 @@ export function Badge({ tone = 'idle', icon, children, title }: { tone?: Tone; i
   )
 }
 
+/** Marks what a script answered instead of a model. */
+export const Rehearsal = () => <Badge title="A script answered instead of a model">Rehearsal</Badge>
+
 /** Every status of runs, workflows, tasks, requests and servers: its colour, its icon and its word. */
 const STATUSES: Record<string, [Tone, LucideIcon]> = {
   queued: ['idle', CircleDashed],

@@ -32,9 +32,10 @@ export type ButtonProps = Omit<ComponentProps<'button'>, 'disabled'> & {
   ref?: Ref<HTMLButtonElement>
 }
 
-export function Button({ variant = 'secondary', size = 'md', icon, disabledReason, busy, children, className, onClick, type = 'button', ...rest }: ButtonProps) {
+/** The button without a tooltip, for those that have one of their own. */
+function PlainButton({ variant = 'secondary', size = 'md', icon, disabledReason, busy, children, className, onClick, type = 'button', ...rest }: ButtonProps) {
   const disabled = disabledReason !== undefined || busy
-  const button = (
+  return (
     <button
       type={type}
       {...rest}
@@ -48,16 +49,25 @@ export function Button({ variant = 'secondary', size = 'md', icon, disabledReaso
       {children}
     </button>
   )
-  return disabledReason && !rest["aria-label"] ? <Tooltip text={disabledReason}>{button}</Tooltip> : button
+}
+
+export function Button(props: ButtonProps) {
+  return props.disabledReason ? (
+    <Tooltip text={props.disabledReason}>
+      <PlainButton {...props} />
+    </Tooltip>
+  ) : (
+    <PlainButton {...props} />
+  )
 }
 
 /** A button that shows only an icon; `label` is its name and its tooltip. */
 export function IconButton({ label, size = 'md', className, children, ...rest }: ButtonProps & { label: string }) {
   return (
     <Tooltip text={rest.disabledReason ?? label}>
-      <Button variant="ghost" {...rest} size={size} aria-label={label} className={classes(size === 'sm' ? 'w-7 px-0!' : 'w-8 px-0!', className)}>
+      <PlainButton variant="ghost" {...rest} size={size} aria-label={label} className={classes(size === 'sm' ? 'w-7 px-0!' : 'w-8 px-0!', className)}>
         {children}
-      </Button>
+      </PlainButton>
     </Tooltip>
   )
 }

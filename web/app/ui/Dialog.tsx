@@ -1,8 +1,8 @@
 import { Dialog as Base } from '@base-ui/react/dialog'
 import { X } from 'lucide-react'
-import { type ReactNode, useRef } from 'react'
+import { type ReactNode, useRef, useState } from 'react'
 import { classes } from '~/util/classes'
-import { IconButton } from './Button'
+import { Button, IconButton } from './Button'
 
 type Props = {
   open: boolean
@@ -13,14 +13,39 @@ type Props = {
   /** The buttons at the bottom; the one that acts comes last. */
   footer?: ReactNode
   size?: 'sm' | 'md' | 'lg'
+  /** What was typed is not needed any more, so that closing does not ask. */
+  isSaved?: boolean | undefined
 }
 
 const WIDTHS = { sm: 'sm:max-w-md', md: 'sm:max-w-xl', lg: 'sm:max-w-4xl' }
 
-export function Dialog({ open, onClose, title, description, children, footer, size = 'md' }: Props) {
+/** Escape and a click beside it ask before they discard what was typed. Its buttons say what they do, so they do not. */
+export function Dialog({ open, onClose, title, description, children, footer, size = 'md', isSaved }: Props) {
   const popup = useRef<HTMLDivElement>(null)
+  // The field that was changed last. What is typed to search is not part of a form.
+  const changed = useRef<HTMLElement>(null)
+  const [asks, setAsks] = useState(false)
+  const keep = () => {
+    setAsks(false)
+    const field = changed.current
+    ;(field?.isConnected ? field : popup.current)?.focus()
+  }
+  const onOpenChange = (next: boolean, reason: string) => {
+    if (next) return
+    if (!changed.current || isSaved) onClose()
+    else if (!asks) setAsks(true)
+    else if (reason === 'escape-key') keep()
+  }
   return (
-    <Base.Root open={open} onOpenChange={(next) => !next && onClose()}>
+    <Base.Root
+      open={open}
+      onOpenChange={(next, { reason }) => onOpenChange(next, reason)}
+      onOpenChangeComplete={(isOpen) => {
+        if (isOpen) return
+        changed.current = null
+        setAsks(false)
+      }}
+    >
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
         <Base.Popup
@@ -40,8 +65,14 @@ export function Dialog({ open, onClose, title, description, children, footer, si
               <X aria-hidden size={16} />
             </IconButton>
           </header>
-          {children && <div data-body className="min-h-0 flex-1 overflow-auto px-4 py-2">{children}</div>}
-          {footer && <footer className="flex flex-wrap justify-end gap-2 px-4 pt-2 pb-4">{footer}</footer>}
+          {children && <div data-body onInput={({ target }) => (target as HTMLInputElement).type !== 'search' && (changed.current = target as HTMLElement)} className="min-h-0 flex-1 overflow-auto px-4 py-2">{children}</div>}
+          {asks ? (
+            <div role="alertdialog" aria-label="Discard what you wrote?" className="flex flex-wrap items-center justify-end gap-2 px-4 pt-2 pb-4">
+              <p className="mr-auto font-medium">Discard what you wrote?</p>
+              <Button autoFocus onClick={keep}>Keep</Button>
+              <Button variant="danger" onClick={onClose}>Discard</Button>
+            </div>
+          ) : footer && <footer className="flex flex-wrap justify-end gap-2 px-4 pt-2 pb-4">{footer}</footer>}
         </Base.Popup>
       </Base.Portal>
     </Base.Root>

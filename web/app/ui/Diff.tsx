@@ -1,8 +1,5 @@
-import { diffLines } from '~/util/diff'
+import { asText, diffLines } from '~/util/diff'
 import { classes } from '~/util/classes'
-
-// Without the commas at the ends of lines, a line does not change because another one follows it.
-const asText = (value: unknown) => (typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '').replace(/,$/gm, ''))
 
 const LOOK = { same: 'text-text-2', added: 'bg-ok-soft text-ok', removed: 'bg-fail-soft text-fail' }
 const SIGN = { same: ' ', added: '+', removed: '−' }

@@ -8,15 +8,20 @@ export type ListColumn<T> = {
   align?: 'end'
   /** The column is left out in windows that are narrower. */
   from?: Breakpoint
+  /** Where the column is left out, what it says stands below the first column. */
+  below?: boolean
   /** Classes of its cells, such as a width. */
   className?: string
   cell: (row: T) => ReactNode
 }
 
-/** A table of a length that fits a page. Long lists use `DataTable`. */
-export function ListTable<T>({ label, columns, rows, rowKey }: { label: string; columns: ListColumn<T>[]; rows: T[]; rowKey: (row: T) => string }) {
+const reveal = (row: HTMLElement | null) => row?.scrollIntoView({ block: 'nearest' })
+
+/** A table of a length that fits a page. Long lists use `DataTable`. `current` is the key of the row that a link led to. */
+export function ListTable<T>({ label, columns, rows, rowKey, current }: { label: string; columns: ListColumn<T>[]; rows: T[]; rowKey: (row: T) => string; current?: string | undefined }) {
   const widths = useMinWidths()
   const shown = columns.filter((column) => !column.from || widths[column.from])
+  const below = columns.filter((column) => column.below && !shown.includes(column))
   return (
     <table aria-label={label} className="w-full text-sm">
       <thead>
@@ -30,10 +35,15 @@ export function ListTable<T>({ label, columns, rows, rowKey }: { label: string; 
       </thead>
       <tbody>
         {rows.map((row) => (
-          <tr key={rowKey(row)} className="border-b border-line align-top last:border-0 hover:bg-hover">
-            {shown.map((column) => (
+          <tr key={rowKey(row)} {...(rowKey(row) === current && { 'aria-current': true, ref: reveal })} className="border-b border-line align-top last:border-0 hover:bg-hover aria-[current=true]:bg-selected">
+            {shown.map((column, index) => (
               <td key={column.key} className={classes('px-2 py-2 break-words first:pl-4 last:pr-4', column.align === 'end' && 'text-right', column.className)}>
                 {column.cell(row)}
+                {index === 0 && below.map((one) => (
+                  <div key={one.key} className="mt-1 flex gap-1.5 text-xs text-text-2">
+                    {one.head}: <div className="min-w-0">{one.cell(row)}</div>
+                  </div>
+                ))}
               </td>
             ))}
           </tr>

@@ -8,6 +8,8 @@ export type Action = {
   group?: string
   /** Further words that find it. */
   keywords?: string
+  /** Why the button of the page refuses it, as there. The palette offers only what a button would do. */
+  disabledReason?: string | undefined
   run: () => void
 }
 
@@ -27,7 +29,7 @@ export function registerActions(actions: readonly Action[]): () => void {
 
 /** Adds actions while a component is shown. Pass a value that is made with `useMemo`. */
 export function useActions(actions: readonly Action[]) {
-  useEffect(() => registerActions(actions), [actions])
+  useEffect(() => registerActions(actions.filter(({ disabledReason }) => disabledReason === undefined)), [actions])
 }
 
 export function useRegisteredActions(): readonly Action[] {

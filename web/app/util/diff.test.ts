@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { diffLines } from './diff'
+import { diffLines, pairLines } from './diff'
 
 const text = (before: string, after: string) =>
   diffLines(before, after)
@@ -12,4 +12,11 @@ it('shows the fewest changed lines', () => {
   expect(text('same', 'same')).toBe(' same')
   expect(text('', 'a\nb')).toBe('+a|+b')
   expect(text('a', '')).toBe('-a')
+})
+
+it('puts what was removed beside what was added in its place', () => {
+  const pairs = (before: string, after: string) => pairLines(diffLines(before, after)).map((row) => `${row.before ?? ''}|${row.after ?? ''}|${row.isSame}`)
+  expect(pairs('a\nb\nc', 'a\nx\ny\nc')).toEqual(['a|a|true', 'b|x|false', '|y|false', 'c|c|true'])
+  expect(pairs('a\nb', 'b')).toEqual(['a||false', 'b|b|true'])
+  expect(pairs('', '')).toEqual([])
 })

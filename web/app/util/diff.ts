@@ -1,3 +1,6 @@
+/** A JSON value as lines. Without the commas at their ends, a line does not change because another one follows it. */
+export const asText = (value: unknown) => (typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '').replace(/,$/gm, ''))
+
 export type DiffLine = { kind: 'same' | 'added' | 'removed'; text: string }
 
 /** Beyond this many pairs of lines the middle is shown as removed and added, because comparing it would take too long. */
@@ -41,4 +44,28 @@ function diffMiddle(a: string[], b: string[]): DiffLine[] {
     else lines.push(added(b[j++]!))
   }
   return [...lines, ...a.slice(i).map(removed), ...b.slice(j).map(added)]
+}
+
+export type DiffRow = { before: string | undefined; after: string | undefined; isSame: boolean }
+
+/** The lines in two columns: what was removed stands beside what was added in its place. */
+export function pairLines(lines: DiffLine[]): DiffRow[] {
+  const rows: DiffRow[] = []
+  let removed: string[] = []
+  let added: string[] = []
+  const flush = () => {
+    for (let index = 0; index < Math.max(removed.length, added.length); index++) rows.push({ before: removed[index], after: added[index], isSame: false })
+    removed = []
+    added = []
+  }
+  for (const { kind, text } of lines) {
+    if (kind === 'removed') removed.push(text)
+    else if (kind === 'added') added.push(text)
+    else {
+      flush()
+      rows.push({ before: text, after: text, isSame: true })
+    }
+  }
+  flush()
+  return rows
 }

@@ -12,8 +12,8 @@ const firstText = (properties: Record<string, unknown>, fields: readonly string[
   return undefined
 }
 
-/** The name of an object as people know it. */
-export const titleOf = (object: Named): string => firstText(object.properties, NAMES) ?? object.key ?? object.id
+/** The name of an object as people know it. What has neither a name nor a key, such as a message, is named by what it says. */
+export const titleOf = (object: Named): string => firstText(object.properties, NAMES) ?? object.key ?? firstText(object.properties, TEXTS)?.slice(0, 100) ?? object.id
 
 /** A sentence about an object, or its first properties. */
 export function summaryOf(object: Named): string {

@@ -1,0 +1,41 @@
+import { classes } from '~/util/classes'
+import { asText, diffLines, pairLines } from '~/util/diff'
+
+const CELL = 'min-h-5 px-2 whitespace-pre-wrap break-words'
+
+/** Two JSON values or texts side by side, each line beside the one that it became. */
+export function DiffColumns({ before, after, heads, label }: { before: unknown; after: unknown; heads: [string, string]; label: string }) {
+  const rows = pairLines(diffLines(asText(before), asText(after)))
+  if (rows.every((row) => row.isSame)) return <p className="text-text-2">There is no difference.</p>
+  return (
+    // The region scrolls, so it can have the focus.
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+    <div role="region" aria-label={label} tabIndex={0} className="max-h-120 overflow-auto rounded-md border border-line bg-surface">
+      <table className="w-full min-w-128 table-fixed border-collapse font-mono text-xs leading-5">
+        <thead className="sticky top-0 bg-surface font-sans">
+          <tr className="border-b border-line text-left text-text-2">
+            {heads.map((head, index) => (
+              <th key={head} scope="col" className={classes('px-2 py-1 font-medium', index === 1 && 'border-l border-line')}>
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, index) => (
+            <tr key={index} className="align-top">
+              <td className={classes(CELL, row.isSame ? 'text-text-2' : row.before !== undefined && 'bg-fail-soft text-fail')}>
+                {!row.isSame && row.before !== undefined && <span className="sr-only">removed: </span>}
+                {row.before}
+              </td>
+              <td className={classes(CELL, 'border-l border-line', row.isSame ? 'text-text-2' : row.after !== undefined && 'bg-ok-soft text-ok')}>
+                {!row.isSame && row.after !== undefined && <span className="sr-only">added: </span>}
+                {row.after}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}

@@ -1,0 +1,25 @@
+import { act } from 'react'
+import { createRoot } from 'react-dom/client'
+import { expect, it } from 'vitest'
+import { type Action, useActions, useRegisteredActions } from './actions'
+
+it('offers no action that the button of its page refuses', async () => {
+  Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true })
+  let offered: readonly Action[] = []
+  const Palette = () => {
+    offered = useRegisteredActions()
+    return null
+  }
+  const Page = ({ actions }: { actions: readonly Action[] }) => {
+    useActions(actions)
+    return null
+  }
+  const action = (id: string, disabledReason?: string): Action => ({ id, label: id, disabledReason, run: () => {} })
+  const root = createRoot(document.createElement('div'))
+  const show = (...actions: Action[]) => act(() => root.render(<><Page actions={actions} /><Palette /></>))
+  await show(action('edit'), action('trigger', 'Your token lacks the scope agents:invoke.'))
+  expect(offered.map(({ id }) => id)).toEqual(['edit'])
+  await show(action('edit', 'The agent is not loaded.'), action('trigger'))
+  expect(offered.map(({ id }) => id)).toEqual(['trigger'])
+  await act(() => root.unmount())
+})
