@@ -36,6 +36,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether something is not there: it was never made, is deleted, or was not made yet at that moment. */
+export const isMissing = (error: unknown): boolean => error instanceof ApiError && error.status === 404
+
 /** The codes of conflicts with a change of somebody else. Other conflicts are with something that the message names. */
 const CHANGED_MEANWHILE: ReadonlySet<string> = new Set(['version_conflict', 'already_decided'])
 
@@ -51,3 +54,7 @@ export function advice(error: unknown): string {
   if (error.status >= 500) return 'Try again. If it persists, look for the request id in the log of the server.'
   return 'Correct what the message names and try again.'
 }
+
+/** The advice for a message to the search, which has no agent that could be given a model. */
+export const adviceForSearch = (error: unknown): string | undefined =>
+  error instanceof ApiError && error.code === 'no_model' ? 'The search has no agent, so it needs a model for the whole server: start the server with EMERGENT_MODEL=provider/name and the key of that provider, or choose an agent that has a model.' : undefined

@@ -13,7 +13,7 @@ export type SearchMode = Schemas['SearchMode']
 export type Hit = Schemas['Hit']
 export type TraversalNode = Schemas['Node']
 
-export type ObjectFilters = { type?: string[]; label?: string[]; status?: string; asOf?: string; includeSystem?: boolean }
+export type ObjectFilters = { type?: string[]; label?: string[]; status?: string; asOf?: string; includeSystem?: boolean; deleted?: boolean }
 
 const PAGE = 100
 

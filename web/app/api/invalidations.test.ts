@@ -42,6 +42,13 @@ describe('events and what they make stale', () => {
     expect(frames.length).toBe(2)
   })
 
+  it('make the conversation that waited stale when somebody decides', () => {
+    const stale = staleKeys({ type: 'approval', approvalId: 'a', runId: 'r', kind: 'approval', status: 'decided', at: '2026-01-01T00:00:00Z' })
+    const begins = (key: QueryKey) => stale.some((one) => one.every((part, index) => part === key[index]))
+    expect([keys.conversation('c'), keys.inboxItem('a'), keys.conversations].every(begins)).toBe(true)
+    expect(begins(keys.budgets)).toBe(false)
+  })
+
   it('know the screens of the settings that change', () => {
     const at = '2026-01-01T00:00:00Z'
     expect(staleKeys({ type: 'token', tokenId: 't', name: 'n', action: 'create', at })).toContainEqual(keys.tokens)

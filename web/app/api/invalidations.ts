@@ -10,11 +10,12 @@ const SETTINGS = [keys.audit, keys.diagnostics]
 export function staleKeys(event: ProjectEvent): QueryKey[] {
   switch (event.type) {
     case 'run':
-      return [[...keys.runs, 'recent'], keys.extraction, keys.run(event.runId), keys.runStats, keys.budgets, keys.triggers, keys.firings, ...(event.workflowId ? [keys.workflows, keys.workflow(event.workflowId)] : [])]
+      return [[...keys.runs, 'recent'], keys.extraction, keys.run(event.runId), keys.runStats, keys.budgets, keys.triggers, keys.firings, ...(event.status === 'waiting' ? [keys.conversations] : []), ...(event.workflowId ? [keys.workflows, keys.workflow(event.workflowId)] : [])]
     case 'workflow':
       return [keys.workflows, keys.workflow(event.workflowId), keys.tasks, keys.triggers, keys.firings]
     case 'approval':
-      return [keys.inbox, keys.inboxItem(event.approvalId), keys.discussions, ...(event.runId ? [keys.run(event.runId)] : [])]
+      // Conversations say whether they wait. The event does not name the one that asked, so whichever is open is read again.
+      return [keys.inbox, keys.inboxItem(event.approvalId), keys.discussions, keys.conversations, keys.openConversations, ...(event.runId ? [keys.run(event.runId)] : [])]
     case 'graph':
       return [keys.objects, keys.object(event.change.entityId), keys.documents, keys.document(event.change.entityId), keys.tasks]
     case 'conversation':

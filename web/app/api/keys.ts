@@ -13,6 +13,8 @@ export const keys = {
   discussions: ['discussions'],
   conversations: ['conversations'],
   conversation: (id: string) => ['conversation', id],
+  /** Whichever conversations are open. */
+  openConversations: ['conversation'],
   objects: ['objects'],
   object: (id: string) => ['object', id],
   documents: ['documents'],

@@ -59,3 +59,9 @@ export const toolsQuery = queryOptions({
   queryKey: [...keys.tools, 'list'],
   queryFn: ({ signal }) => unwrap(api.GET('/api/admin/tools', { signal })),
 })
+
+/** The state of the server. Providers are not asked, because that takes time and reaches out. */
+export const diagnosticsQuery = queryOptions({
+  queryKey: keys.diagnostics,
+  queryFn: ({ signal }) => unwrap(api.GET('/api/admin/diagnostics', { params: { query: { probe: false } }, signal })),
+})

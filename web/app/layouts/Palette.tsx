@@ -7,10 +7,11 @@ import { type Entry, useEntries } from './palette-entries'
 /** The palette over pages, actions, agents, runs, workflows and objects. */
 export default function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState('')
-  const [chosen, setChosen] = useState(0)
+  // By its id, because results that arrive later move the entries. Until a person chooses, it is the first.
+  const [chosen, setChosen] = useState<string>()
   const { entries, isSearching, problem } = useEntries(text)
   const id = useId()
-  const index = Math.min(chosen, Math.max(0, entries.length - 1))
+  const index = Math.max(0, entries.findIndex((entry) => entry.id === chosen))
 
   const run = (entry: Entry | undefined) => {
     if (!entry) return
@@ -18,8 +19,8 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     entry.run()
   }
   const onKeyDown = (event: React.KeyboardEvent) => {
-    if (event.key === 'ArrowDown') setChosen((index + 1) % Math.max(1, entries.length))
-    else if (event.key === 'ArrowUp') setChosen((index - 1 + entries.length) % Math.max(1, entries.length))
+    if (event.key === 'ArrowDown') setChosen(entries[(index + 1) % Math.max(1, entries.length)]?.id)
+    else if (event.key === 'ArrowUp') setChosen(entries[(index - 1 + entries.length) % Math.max(1, entries.length)]?.id)
     else if (event.key === 'Enter') run(entries[index])
     else return
     event.preventDefault()
@@ -42,7 +43,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
               value={text}
               onChange={(event) => {
                 setText(event.target.value)
-                setChosen(0)
+                setChosen(undefined)
               }}
               onKeyDown={onKeyDown}
               className="h-12 w-full bg-transparent text-base text-text outline-none placeholder:text-text-3"
@@ -64,7 +65,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                   ref={(element) => {
                     if (position === index) element?.scrollIntoView({ block: 'nearest' })
                   }}
-                  onPointerMove={() => setChosen(position)}
+                  onPointerMove={() => setChosen(entry.id)}
                   onClick={() => run(entry)}
                   onKeyDown={onKeyDown}
                   className={classes('flex h-8 cursor-default items-center gap-2 rounded-md px-2', position === index && 'bg-selected')}

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { ChevronsUpDown } from 'lucide-react'
 import { projectsQuery } from '~/api/queries'
-import { useSession } from '~/api/session'
+import { useScope, useSession } from '~/api/session'
 import type { RawSearch } from '~/hooks/use-url-state'
 import { Menu } from '~/ui/Menu'
 import { ProjectIcon } from './navigation'
@@ -14,7 +14,9 @@ export function ProjectSwitcher() {
   const session = useSession()
   const navigate = useNavigate()
   const { project } = useSearch({ strict: false }) as RawSearch
-  const spans = session !== undefined && session !== null && !session.project
+  // Only such a token may list the projects.
+  const { allowed } = useScope('admin:read')
+  const spans = allowed && !session?.project
   const { data } = useQuery({ ...projectsQuery, enabled: spans })
   const projects = data?.items ?? []
   if (!spans || projects.length < 2) return null

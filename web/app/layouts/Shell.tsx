@@ -24,6 +24,8 @@ function useHeadingFocus() {
     () =>
       router.subscribe('onRendered', ({ fromLocation, toLocation }) => {
         if (!fromLocation || fromLocation.pathname === toLocation.pathname) return
+        // A page that arrives late does not take the focus from a dialog that was opened meanwhile.
+        if (document.activeElement?.closest('[role=dialog][data-open]')) return
         document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true })
       }),
     [router],
@@ -33,7 +35,8 @@ function useHeadingFocus() {
 /** `g` and then a letter opens a page; Ctrl+K or ⌘K opens the palette. */
 function useKeys(openPalette: () => void) {
   const navigate = useNavigate()
-  const wentAt = useRef(0)
+  // Nobody pressed it yet. Zero would be the moment when the page was opened, and a letter soon after it would lead away.
+  const wentAt = useRef(-Infinity)
   useShortcut(
     'g',
     useCallback(() => {
@@ -50,7 +53,7 @@ function useKeys(openPalette: () => void) {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return
       const page = PAGES.find((one) => one.key === event.key)
       if (!page || performance.now() - wentAt.current > 1200) return
-      wentAt.current = 0
+      wentAt.current = -Infinity
       event.preventDefault()
       event.stopImmediatePropagation()
       void navigate({ to: page.to })

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { pendingQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
+import { formatSeen } from '~/util/format'
 import { NAVIGATION, type NavItem } from './navigation'
 import { ProjectSwitcher } from './ProjectSwitcher'
 
@@ -12,7 +13,7 @@ function InboxCount() {
   if (count === 0) return null
   return (
     <span className="ml-auto rounded-full bg-accent px-1.5 text-2xs font-semibold text-on-accent">
-      {data?.cursor ? '100+' : count}
+      {formatSeen(count, Boolean(data?.cursor))}
       <span className="sr-only"> waiting</span>
     </span>
   )

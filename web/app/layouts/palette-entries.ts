@@ -8,6 +8,7 @@ import type { Scope } from '~/api/types'
 import { useDebounced } from '~/hooks/use-debounced'
 import { useRegisteredActions } from '~/util/actions'
 import { formatRelative, shortId, words } from '~/util/format'
+import { titleOf } from '~/util/objects'
 import { PAGES } from './navigation'
 
 export type Entry = { id: string; group: string; label: string; hint?: string; run: () => void }
@@ -65,14 +66,14 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
       entries.push({ id: agent.id, group: 'Agents', label: agent.name, hint: agent.description.slice(0, 60), run: () => void navigate({ to: '/agents/$agentId', params: { agentId: agent.id } }) })
     }
     for (const run of runs.data?.items ?? []) {
-      entries.push({ id: run.id, group: 'Runs', label: `${run.agentName} ${shortId(run.id)}`, hint: `${words(run.status)} · ${formatRelative(Date.parse(run.createdAt), Date.now())}`, run: () => void navigate({ to: '/runs/$runId', params: { runId: run.id } }) })
+      entries.push({ id: run.id, group: 'Runs', label: `${run.agentName} ${shortId(run.id)}${run.inputPreview ? `: ${run.inputPreview}` : ''}`, hint: `${words(run.status)} · ${formatRelative(Date.parse(run.createdAt), Date.now())}`, run: () => void navigate({ to: '/runs/$runId', params: { runId: run.id } }) })
     }
     for (const workflow of (workflows.data?.items ?? []).filter((one) => matches(q, one.description)).slice(0, LIMIT)) {
       entries.push({ id: workflow.id, group: 'Workflows', label: workflow.description || workflow.id, hint: words(workflow.status), run: () => void navigate({ to: '/workflows/$workflowId', params: { workflowId: workflow.id } }) })
     }
     for (const hit of objects.data?.hits ?? []) {
       const { object } = hit
-      entries.push({ id: object.id, group: 'Objects', label: titleOf(object), hint: object.type, run: () => void navigate({ to: '/graph/objects/$objectId', params: { objectId: object.id } }) })
+      entries.push({ id: object.id, group: 'Objects', label: titleOf(object) === object.id ? `${object.type} ${shortId(object.id)}` : titleOf(object), hint: object.type, run: () => void navigate({ to: '/graph/objects/$objectId', params: { objectId: object.id } }) })
     }
   }
   const failed = [agents, workflows, runs, objects].find((query) => query.error)
@@ -81,9 +82,4 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
     isSearching: [agents, workflows, runs, objects].some((query) => query.isFetching) || q !== text.trim(),
     problem: failed?.error ? `The search is not complete: ${failed.error.message}` : undefined,
   }
-}
-
-function titleOf(object: { id: string; key?: string | null; properties: Record<string, unknown> }): string {
-  const { name, title } = object.properties
-  return typeof name === 'string' ? name : typeof title === 'string' ? title : (object.key ?? object.id)
 }
