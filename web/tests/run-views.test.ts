@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startAll, visit } from './harness'
 import { trigger, untilStatus } from './seed'
 import { seedWork } from './seed-work'
@@ -27,6 +27,30 @@ it('saves filters by a name, opens them again and removes them', async () => {
   await page.getByRole('button', { name: 'Audits to resume' }).click()
   await page.getByRole('menuitem', { name: 'Remove Audits to resume' }).click()
   await page.getByRole('button', { name: 'Views' }).waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('keeps at most 60 rows in the document, however many runs were read', async () => {
+  const runs = 140
+  for (let count = 0; count < runs; count += 20) await Promise.all(Array.from({ length: 20 }, (_, index) => trigger(all.server, 'risk-analyst', `Rate vendor ${count + index}.`)))
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/runs?agent=risk-analyst`)
+  await page.locator('[data-row]').first().waitFor()
+  // The most rows that ever were in the document count, not those at the end.
+  const most = await page.evaluate(async (runs) => {
+    const table = document.querySelector<HTMLElement>('[role=table]')!
+    let found = document.querySelectorAll('[data-row]').length
+    const observer = new MutationObserver(() => (found = Math.max(found, document.querySelectorAll('[data-row]').length)))
+    observer.observe(table, { childList: true, subtree: true })
+    while (table.getAttribute('aria-rowcount') !== String(runs + 1)) {
+      table.parentElement!.scrollTop = table.parentElement!.scrollHeight
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    observer.disconnect()
+    return found
+  }, runs)
+  expect(most).toBeLessThanOrEqual(60)
   misbehaviour.check()
   await context.close()
 })

@@ -8,13 +8,14 @@ import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { toast } from '~/ui/toast'
+import { WithCode } from '~/ui/WithCode'
 import { formatCount, shortId, words } from '~/util/format'
 import { randomKey } from '~/util/random-key'
 
 export type BulkAction = Schemas['BulkRunAction']
 type Result = Schemas['BulkRunsResult']
 
-const VERBS: Record<BulkAction, { verb: string; done: string }> = {
+export const VERBS: Record<BulkAction, { verb: string; done: string }> = {
   cancel: { verb: 'Cancel', done: 'cancelled' },
   resume: { verb: 'Resume', done: 'resumed' },
 }
@@ -23,8 +24,8 @@ const VERBS: Record<BulkAction, { verb: string; done: string }> = {
 export function BulkDialog({ action, ids, filters, onClose, onDone }: { action: BulkAction; ids: string[]; filters: RunFilters; onClose: () => void; onDone: () => void }) {
   const client = useQueryClient()
   const [key] = useState(randomKey)
-  const { parent_run_id: parentRunId, status, ...rest } = filters
-  const chosen = ids.length > 0 ? { ids } : { filter: { ...rest, parentRunId, status: status as Schemas['RunStatus'] | undefined } }
+  const { parent_run_id: parentRunId, ...rest } = filters
+  const chosen = ids.length > 0 ? { ids } : { filter: { ...rest, parentRunId } }
   const { verb, done } = VERBS[action]
 
   const plan = useQuery({
@@ -67,18 +68,19 @@ export function BulkDialog({ action, ids, filters, onClose, onDone }: { action: 
 
 function Plan({ plan, action, possible }: { plan: Result; action: BulkAction; possible: number }) {
   const others = plan.runs.filter((run) => run.outcome !== 'possible')
-  const text = action === 'cancel' ? 'They stop at once with the runs below them. What they wrote stays; it can be reverted run by run.' : 'Each continues in a new run from where it stopped.'
+  const isOne = possible === 1
+  const text = action === 'cancel' ? `${isOne ? 'It stops at once with the runs below it. What it' : 'They stop at once with the runs below them. What they'} wrote stays; it can be reverted${isOne ? '.' : ' run by run.'}` : `${isOne ? 'It' : 'Each'} continues in a new run from where it stopped.`
   return (
     <>
       <p>
-        <strong className="text-text">{formatCount(possible)}</strong> of {formatCount(plan.runs.length)} runs can be {VERBS[action].done}. {possible > 0 && text}
+        <strong className="text-text">{formatCount(possible)}</strong> of {formatCount(plan.runs.length)} {plan.runs.length === 1 ? 'run' : 'runs'} can be {VERBS[action].done}. {possible > 0 && text}
       </p>
       {plan.hasMore && <p>More runs match. The newest 1,000 are changed; do it again for the rest.</p>}
       {others.length > 0 && (
         <ul className="max-h-40 space-y-1 overflow-auto text-xs">
           {others.slice(0, 50).map((run) => (
             <li key={run.runId}>
-              <code className="font-mono text-text">{shortId(run.runId)}</code> {run.agentName}: {run.message ?? words(run.outcome)}
+              <code className="font-mono text-text">{shortId(run.runId)}</code> {run.agentName}: <WithCode text={run.message ?? words(run.outcome)} />
             </li>
           ))}
         </ul>

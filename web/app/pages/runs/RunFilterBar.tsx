@@ -5,10 +5,17 @@ import { FilterBar, FilterSelect, FilterText } from '~/table/FilterBar'
 import { FilterPeriod } from '~/table/FilterPeriod'
 import { Switch } from '~/ui/Field'
 import { capitalised, formatCount, words } from '~/util/format'
-import { ORIGINS, REASONS, type RunSearch, STATUSES } from './run-filters'
+import { IN_PROGRESS, ORIGINS, REASONS, type RunSearch, STATUSES } from './run-filters'
 import { ViewsMenu } from './ViewsMenu'
 
 const options = (values: readonly string[]) => values.map((value) => ({ value, label: capitalised(words(value)) }))
+
+/** The single statuses, those in progress together, and whatever else the URL asks for. */
+function statusOptions(current: string | undefined) {
+  const known = [{ value: IN_PROGRESS, label: 'In progress' }, ...options(STATUSES)]
+  if (!current || known.some(({ value }) => value === current)) return known
+  return [...known, { value: current, label: current.split(',').map(capitalised).join(', ') }]
+}
 
 type Props = {
   search: RunSearch
@@ -30,7 +37,7 @@ export function RunFilterBar({ search, onChange, isFiltered, onClear, count, has
         </>
       }>
       <FilterText label="Search the runs" placeholder="Search input or result" value={search.q} onChange={(q) => onChange({ q })} />
-      <FilterSelect label="Status" value={search.status} options={options(STATUSES)} onChange={(status) => onChange({ status })} />
+      <FilterSelect label="Status" value={search.status} options={statusOptions(search.status)} onChange={(status) => onChange({ status })} />
       <FilterSelect label="Agent" value={search.agent} options={agents.map(({ name }) => ({ value: name, label: name }))} onChange={(agent) => onChange({ agent })} />
       <FilterSelect label="Reason" value={search.reason} options={options(REASONS)} onChange={(reason) => onChange({ reason })} />
       <FilterSelect label="Origin" value={search.origin} options={options(ORIGINS)} onChange={(origin) => onChange({ origin })} />

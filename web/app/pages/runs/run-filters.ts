@@ -7,7 +7,8 @@ export const REASONS = ['step_limit', 'timeout', 'error', 'doom_loop', 'budget',
 export const ORIGINS = ['trigger', 'schedule', 'event', 'spawn', 'flow', 'dispatch', 'chat', 'invoke', 'resume'] as const
 
 export type RunSearch = {
-  status: (typeof STATUSES)[number] | undefined
+  /** One status, or several with commas between them. */
+  status: string | undefined
   agent: string | undefined
   reason: (typeof REASONS)[number] | undefined
   origin: (typeof ORIGINS)[number] | undefined
@@ -18,10 +19,19 @@ export type RunSearch = {
   q: string | undefined
 }
 
+/** The runs that are at work, or will be as soon as there is room. */
+export const IN_PROGRESS = 'queued,running'
+
+/** The statuses in the order of the list, each once, so that the same filter is the same text. */
+function parseStatuses(raw: string | undefined): string | undefined {
+  const named = raw?.split(',') ?? []
+  return STATUSES.filter((status) => named.includes(status)).join(',') || undefined
+}
+
 /** Reads the filters of the URL. What is no valid value is ignored. */
 export function parseRunSearch(raw: RawSearch): RunSearch {
   return {
-    status: oneOf(STATUSES, raw.status),
+    status: parseStatuses(raw.status),
     agent: raw.agent || undefined,
     reason: oneOf(REASONS, raw.reason),
     origin: oneOf(ORIGINS, raw.origin),
@@ -41,4 +51,14 @@ export function toRunFilters(search: RunSearch, now: number): RunFilters {
   if (root) filters.root = true
   for (const key of Object.keys(filters) as (keyof RunFilters)[]) if (filters[key] === undefined) delete filters[key]
   return filters
+}
+
+/** The statuses that an action can change; the API refuses a filter with any other. */
+const APPLIES = { cancel: ['queued', 'running', 'waiting'], resume: ['paused'] }
+
+/** The filters of a bulk action: those of the list, with only the statuses to which it applies. Undefined if none is left. */
+export function bulkFilters(action: keyof typeof APPLIES, filters: RunFilters): RunFilters | undefined {
+  if (!filters.status) return filters
+  const status = filters.status.split(',').filter((one) => APPLIES[action].includes(one)).join(',')
+  return status ? { ...filters, status } : undefined
 }

@@ -30,7 +30,7 @@ export function useLiveRuns(filters: RunFilters) {
       if (found.has(run.id)) continue
       const change = changes.get(run.id)
       const current = change ? { ...run, ...change } : run
-      if (!filters.status || current.status === filters.status) found.set(run.id, current)
+      if (!filters.status || filters.status.split(',').includes(current.status)) found.set(run.id, current)
     }
     return [...found.values()].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
   }, [head.data, pages.data, changes, filters.status])
