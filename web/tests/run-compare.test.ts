@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { showEverywhere, startAll, visit } from './harness'
-import { rehearsal } from './seed'
+import { rehearsal, writeScripts } from './seed'
 import { audit, seedWork, writeLenientAudit } from './seed-work'
 
 let all: Awaited<ReturnType<typeof startAll>>
@@ -29,6 +29,7 @@ it('says what differs in steps, inputs, changes and cost, and swaps the sides', 
   await page.getByLabel('Right run').selectOption(runs[1])
   await page.waitForURL((url) => url.searchParams.get('right') === runs[1])
   await page.getByRole('rowheader', { name: 'Model' }).waitFor()
+  await page.getByText(/^Left · [\d,]+ tokens · /).first().waitFor()
   const input = page.getByRole('region', { name: 'Differences of the input of entities_update' })
   await input.getByText('"risk": "high"').waitFor()
   await input.getByText('"risk": "medium"').waitFor()
@@ -43,3 +44,18 @@ it('says what differs in steps, inputs, changes and cost, and swaps the sides', 
   misbehaviour.check()
   await context.close()
 })
+
+it('tells the calls of one tool in one step apart', async () => {
+  const script = (a: string, b: string) => `
+rules:
+  - when: { step: 1 }
+    answer: { text: "I read two objects.", calls: [{ tool: entities_get, input: { id: "${a}" } }, { tool: entities_get, input: { id: "${b}" } }] }
+  - when: {}
+    answer: { text: Done. }
+`
+  writeScripts(all.server, { 'two-vendors': script('Vendor/northwind', 'Vendor/harbour-freight'), 'two-invoices': script('Invoice/nw-2026-03', 'Invoice/nw-2026-04') })
+  const [left, right] = [await audit(all.server, { model: rehearsal('two-vendors') }), await audit(all.server, { model: rehearsal('two-invoices') })]
+  await showEverywhere(all.browser, all.server, 'run-compare-calls', `/runs/compare?left=${left}&right=${right}`, async (page) => {
+    for (const call of [1, 2]) await page.getByRole('region', { name: `Differences of the input of entities_get, step 1, call ${call}` }).waitFor()
+  })
+}, 180_000)

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { showEverywhere, startAll, visit } from './harness'
-import { trigger, untilStatus } from './seed'
+import { rehearsal, trigger, untilStatus, writeScripts } from './seed'
 import { audit, seedWork } from './seed-work'
 
 let all: Awaited<ReturnType<typeof startAll>>
@@ -18,7 +18,7 @@ it('shows a run in both themes and widths without a violation', () =>
   showEverywhere(all.browser, all.server, 'run', `/runs/${run}`, async (page) => {
     // The end of the transcript is far below, so it is not in the document.
     await page.getByRole('heading', { level: 1 }).getByText('Completed').waitFor()
-    await page.getByText(/(\d+) of \1 entries/).waitFor()
+    await page.getByText(/^\d+ entries$/).waitFor()
     await page.getByRole('link', { name: /risk-analyst/ }).first().waitFor()
   }), 180_000)
 
@@ -49,6 +49,7 @@ it('shows what was said and done, and loads a call when it is opened', async () 
   await log.getByText('I look up the contract').waitFor()
   await page.getByLabel('What is shown').selectOption('errors')
   await page.waitForURL(/show=errors/)
+  await page.getByText(/^1 of \d+ entries$/).waitFor()
   const failed = log.getByRole('button', { name: /entities_get/ })
   expect(await failed.count()).toBe(1)
   await failed.click()
@@ -103,6 +104,42 @@ it('resumes a paused run and shows the chain', async () => {
   expect((await all.server.api<Detail>('GET', `/api/admin/runs/${id}`)).resumedAs).toBe(next)
   await page.locator(`ol a[href="/runs/${id}"]`).waitFor()
   await page.getByText('Look at the invoices of March as well.').first().waitFor()
+  // Each run of the chain counts its own steps.
+  await untilStatus(all.server, next, 'paused', 'completed')
+  await page.getByRole('meter', { name: /^Steps: [01] of 1$/ }).waitFor()
+  await page.locator(`ol a[href="/runs/${id}"]`).getByText('1 step', { exact: true }).waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('stops the clock of a run that waits for a person, and leads to its request', async () => {
+  writeScripts(all.server, { careful: 'rules:\n  - when: { step: 1 }\n    answer: { text: I remove it., calls: [{ tool: entities_delete, input: { id: "Note/draft" } }] }\n  - when: {}\n    answer: { text: Done. }\n' })
+  await all.server.api('POST', '/api/graph/objects', { type: 'Note', key: 'draft', properties: { title: 'A draft' } })
+  await all.server.api('POST', '/api/admin/agents', { name: 'careful-auditor', systemPrompt: 'You help.', tools: ['entities_*'], model: rehearsal('careful'), approvals: [{ tools: ['entities_delete'], action: 'ask' }], defaultTimeout: 600 })
+  const id = await trigger(all.server, 'careful-auditor', 'Audit the contract.')
+  await untilStatus(all.server, id, 'waiting')
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.clock.install()
+  await page.goto(`${all.server.url}/runs/${id}`)
+  await page.getByText('The clock stands still while it waits.').waitFor()
+  await page.getByRole('log', { name: 'Transcript' }).getByText('Waits for a person').first().waitFor()
+  const used = async () => Number(await page.getByRole('meter', { name: /^Time/ }).getAttribute('aria-valuenow'))
+  const before = await used()
+  expect(before).toBeLessThan(600_000)
+  // Minutes pass for the page: what tells the time has told it, and the meter has not moved.
+  await page.clock.fastForward('05:00')
+  await page.getByText(/^[56] min ago$/).first().waitFor()
+  expect(await used()).toBe(before)
+  await page.getByRole('log', { name: 'Transcript' }).getByRole('button', { name: /entities_\w+ waits for a person/ }).first().waitFor()
+  await page.getByRole('list', { name: 'Warnings' }).getByRole('link', { name: 'Open the request' }).click()
+  await page.waitForURL(/\/inbox\?item=[0-9a-f-]{36}/)
+  await page.getByRole('article', { name: 'The request' }).getByText(/careful-auditor wants to call/).waitFor()
+  // Nobody decides any more: the call neither waits nor runs.
+  await all.server.api('POST', '/api/admin/runs/bulk', { action: 'cancel', ids: [id] })
+  await untilStatus(all.server, id, 'cancelled')
+  await page.goto(`${all.server.url}/runs/${id}`)
+  await page.getByRole('log', { name: 'Transcript' }).getByRole('button', { name: /entities_delete not made/ }).click()
+  await page.getByText('The run ended before anybody decided, so the call was not made.').waitFor()
   misbehaviour.check()
   await context.close()
 })

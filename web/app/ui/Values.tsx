@@ -1,24 +1,25 @@
 // Times, durations, money and tokens, each shown the same way everywhere.
-import { useNow } from '~/hooks/use-now'
+import { useClock } from '~/hooks/use-now'
 import { formatAbsolute, formatCompact, formatCount, formatDuration, formatMoney, formatRelative } from '~/util/format'
 
 /** "5 min ago", with the exact time as its title. */
 export function RelativeTime({ at, className }: { at: string | null | undefined; className?: string }) {
-  const now = useNow()
+  const text = useClock((now) => (at ? formatRelative(Date.parse(at), now) : ''), false)
   if (!at) return <None />
   return (
     <time dateTime={at} title={formatAbsolute(at)} className={className}>
-      {formatRelative(Date.parse(at), now)}
+      {text}
     </time>
   )
 }
 
 /** The time that something took, or has taken so far when it has no end. */
 export function Duration({ milliseconds, since }: { milliseconds?: number | null | undefined; since?: string | null | undefined }) {
-  const now = useNow()
-  if (milliseconds !== null && milliseconds !== undefined) return <span>{formatDuration(milliseconds)}</span>
+  const isOver = milliseconds !== null && milliseconds !== undefined
+  const text = useClock((now) => (since && !isOver ? formatDuration(Math.max(0, now - Date.parse(since))) : ''), Boolean(since) && !isOver)
+  if (isOver) return <span>{formatDuration(milliseconds)}</span>
   if (!since) return <None />
-  return <span title={`since ${formatAbsolute(since)}`}>{formatDuration(Math.max(0, now - Date.parse(since)))}</span>
+  return <span title={`since ${formatAbsolute(since)}`}>{text}</span>
 }
 
 export function Money({ usd }: { usd: number | null | undefined }) {

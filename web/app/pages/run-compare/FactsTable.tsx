@@ -17,7 +17,7 @@ const FACTS: Fact[] = [
   { name: 'Duration', show: (run) => <Duration milliseconds={run.durationMs} since={isOver(run.status) ? undefined : run.startedAt} />, value: (run) => run.durationMs, number: (run) => run.durationMs, format: formatDuration },
   { name: 'Steps', show: (run) => run.stepCount, value: (run) => run.stepCount, number: (run) => run.stepCount, format: formatCount },
   { name: 'Tool calls', show: (run) => run.toolCallSummary.total, value: (run) => run.toolCallSummary.total, number: (run) => run.toolCallSummary.total, format: formatCount },
-  { name: 'Failed calls', show: (run) => run.toolCallSummary.errors, value: (run) => run.toolCallSummary.errors, number: (run) => run.toolCallSummary.errors, format: formatCount },
+  { name: 'Failed or denied calls', show: (run) => run.toolCallSummary.errors, value: (run) => run.toolCallSummary.errors, number: (run) => run.toolCallSummary.errors, format: formatCount },
   { name: 'Input tokens', show: (run) => formatCount(run.tokenUsage.totalInput), value: (run) => run.tokenUsage.totalInput, number: (run) => run.tokenUsage.totalInput, format: formatCount },
   { name: 'Output tokens', show: (run) => formatCount(run.tokenUsage.totalOutput), value: (run) => run.tokenUsage.totalOutput, number: (run) => run.tokenUsage.totalOutput, format: formatCount },
   { name: 'Cost', show: (run) => <Money usd={run.tokenUsage.totalCost} />, value: (run) => run.tokenUsage.totalCost, number: (run) => run.tokenUsage.totalCost, format: formatMoney },

@@ -34,7 +34,7 @@ export function RunPicker({ label, value, other, onChange }: { label: string; va
           aria-label={label}
           value={value ?? ''}
           onChange={(event) => onChange(event.target.value || undefined)}
-          options={[{ value: '', label: 'Choose a run…' }, ...runs.map((run) => ({ value: run.id, label: `${run.agentName} ${shortId(run.id)}, ${words(run.status)}, ${formatRelative(Date.parse(run.createdAt), now)}` }))]}
+          options={[{ value: '', label: 'Choose a run…' }, ...runs.map((run) => ({ value: run.id, label: `${run.agentName} ${shortId(run.id)}, ${words(run.status)}, ${formatRelative(Date.parse(run.createdAt), now)}${run.inputPreview ? `: ${run.inputPreview.slice(0, 80)}` : ''}` }))]}
         />
       )}
     </Field>

@@ -7,7 +7,7 @@ import { SkeletonRows } from '~/ui/Skeleton'
 import { Money } from '~/ui/Values'
 import { formatCount, formatDuration } from '~/util/format'
 import type { CallItem, RunRecord } from '../run/run-record'
-import { callsDiffer, inputOf, type Pair, pairCalls, pairSteps, stable, type Step, stepsDiffer, stepsOf } from './compare'
+import { callsDiffer, endOf, inputOf, type Pair, pairCalls, pairSteps, stable, type Step, stepsDiffer, stepsOf } from './compare'
 
 /** The steps of both runs in pairs, with what differs in their answers, inputs and outputs. */
 export function StepsCompare({ left, right, version, isComplete, all }: { left: RunRecord; right: RunRecord; version: number; isComplete: boolean; all: boolean }) {
@@ -51,7 +51,7 @@ function StepPair({ pair, number, all }: { pair: Pair<Step>; number: number; all
       {calls.length > 0 && (
         <ul className="space-y-2">
           {calls.map((one, index) => (
-            <CallPair key={index} pair={one} />
+            <CallPair key={index} pair={one} place={`step ${number}, call ${index + 1}`} />
           ))}
         </ul>
       )}
@@ -63,11 +63,8 @@ function Side({ name, step, other }: { name: string; step: Step | undefined; oth
   if (!step) return <p className="rounded-md border border-dashed border-line p-3 text-text-2">{name}: this run has no such step.</p>
   return (
     <div className="min-w-0 rounded-md border border-line p-3">
-      <p className="mb-1 flex flex-wrap gap-x-3 text-xs text-text-2">
-        <span>{name}</span>
-        <span>{formatCount(step.input + step.output)} tokens</span>
-        <Money usd={step.cost} />
-        <span>{formatDuration(step.milliseconds)}</span>
+      <p className="mb-1 text-xs text-text-2">
+        {name} · {formatCount(step.input + step.output)} tokens · <Money usd={step.cost} /> · {formatDuration(step.milliseconds)}
       </p>
       <p className={other && other.text === step.text ? 'break-words whitespace-pre-wrap text-text-2' : 'break-words whitespace-pre-wrap'}>{step.text || 'No text, only calls.'}</p>
     </div>
@@ -76,32 +73,34 @@ function Side({ name, step, other }: { name: string; step: Step | undefined; oth
 
 const asStable = (value: unknown) => (value === undefined ? '' : stable(value))
 
-function CallPair({ pair }: { pair: Pair<CallItem> }) {
+/** `place` tells apart the differences of a tool that is called more than once. */
+function CallPair({ pair, place }: { pair: Pair<CallItem>; place: string }) {
   const { left, right } = pair
   const call = left ?? right
   if (!call) return null
   const one = !left || !right
+  const ends = left && right && endOf(left) !== endOf(right) ? `${endOf(left)} on the left, ${endOf(right)} on the right` : undefined
   const inputs = JSON.stringify(stable(left?.input)) !== JSON.stringify(stable(right?.input))
   const outputs = JSON.stringify(stable(left?.output)) !== JSON.stringify(stable(right?.output))
   return (
     <li className="min-w-0 rounded-md border border-line bg-sunken p-3">
       <p className="flex flex-wrap items-center gap-2">
         <code className="font-mono text-xs font-medium">{call.toolName}</code>
-        {one ? <Badge tone="wait">Only {left ? 'left' : 'right'}</Badge> : inputs || outputs || left.status !== right.status ? <Badge tone="run">Differs</Badge> : <Badge>Same</Badge>}
-        {!one && left.status !== right.status && <span className="text-xs text-text-2">{left.status} on the left, {right.status} on the right</span>}
+        {one ? <Badge tone="wait">Only {left ? 'left' : 'right'}</Badge> : inputs || outputs || ends ? <Badge tone="run">Differs</Badge> : <Badge>Same</Badge>}
+        {ends && <span className="text-xs text-text-2">{ends}</span>}
       </p>
       {(inputs || outputs) && (
         <div className="mt-2 grid gap-3 md:grid-cols-2">
           {inputs && (
             <div className="min-w-0">
               <h4 className="mb-1 text-xs text-text-2">Input</h4>
-              <Diff before={asStable(left?.input)} after={asStable(right?.input)} label={`Differences of the input of ${call.toolName}`} />
+              <Diff before={asStable(left?.input)} after={asStable(right?.input)} label={`Differences of the input of ${call.toolName}, ${place}`} />
             </div>
           )}
           {outputs && (
             <div className="min-w-0">
               <h4 className="mb-1 text-xs text-text-2">Output</h4>
-              <Diff before={asStable(left?.output)} after={asStable(right?.output)} label={`Differences of the output of ${call.toolName}`} />
+              <Diff before={asStable(left?.output)} after={asStable(right?.output)} label={`Differences of the output of ${call.toolName}, ${place}`} />
             </div>
           )}
         </div>

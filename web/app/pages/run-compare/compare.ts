@@ -4,6 +4,9 @@ import type { CallItem, RunRecord } from '../run/run-record'
 export type Step = { step: number; text: string; thoughts: string; calls: CallItem[]; input: number; output: number; cost: number | undefined; milliseconds: number }
 export type Pair<T> = { left: T | undefined; right: T | undefined }
 
+/** What was said before and after, as two paragraphs. */
+const joined = (before: string, after: string | undefined) => [before, after].filter(Boolean).join('\n\n')
+
 /** The steps of a record in their order, each with its answer and its calls. */
 export function stepsOf(record: RunRecord): Step[] {
   const steps = new Map<number, Step>()
@@ -16,8 +19,8 @@ export function stepsOf(record: RunRecord): Step[] {
     if (item.kind === 'call') of(item.step).calls.push(item)
     else if (item.kind === 'message' && item.role === 'assistant') {
       const step = of(item.step)
-      step.text += item.text
-      step.thoughts += item.thoughts ?? ''
+      step.text = joined(step.text, item.text)
+      step.thoughts = joined(step.thoughts, item.thoughts)
       step.input += item.tokens?.input ?? 0
       step.output += item.tokens?.output ?? 0
       if (item.cost !== null && item.cost !== undefined) step.cost = (step.cost ?? 0) + item.cost
@@ -64,7 +67,10 @@ export function stable(value: unknown): unknown {
 
 const same = (a: unknown, b: unknown) => JSON.stringify(stable(a)) === JSON.stringify(stable(b))
 
-export const callsDiffer = ({ left, right }: Pair<CallItem>) => !left || !right || left.status !== right.status || !same(left.input, right.input) || !same(left.output, right.output)
+/** How a call ended, in words. One that was denied did not fail, although its status is the same. */
+export const endOf = ({ denied, status }: CallItem) => (denied ? 'denied' : status === 'error' ? 'failed' : status)
+
+export const callsDiffer = ({ left, right }: Pair<CallItem>) => !left || !right || endOf(left) !== endOf(right) || !same(left.input, right.input) || !same(left.output, right.output)
 
 export function stepsDiffer({ left, right }: Pair<Step>): boolean {
   if (!left || !right || left.text !== right.text) return true

@@ -1,6 +1,7 @@
 import { useState } from 'react'
 import { Card } from '~/ui/Card'
 import { JsonView } from '~/ui/JsonView'
+import { WithCode } from '~/ui/WithCode'
 import { classes } from '~/util/classes'
 import { words } from '~/util/format'
 import type { RunDetail } from './run-queries'
@@ -29,7 +30,7 @@ export function ResultCard({ run }: { run: RunDetail }) {
   return (
     <Card title={run.status === 'completed' ? 'Result' : run.status === 'failed' ? 'Why it failed' : 'Where it stopped'}>
       <div className="space-y-3">
-        {failed && <p className="break-words text-fail">{failed}</p>}
+        {failed && <p className="break-words text-fail"><WithCode text={failed} /></p>}
         {advice && <p className="text-text-2">{advice}</p>}
         {run.reason && !advice && <p className="text-text-2">Reason: {words(run.reason)}</p>}
         {text && <LongText text={text} />}

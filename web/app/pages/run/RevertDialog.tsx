@@ -8,6 +8,7 @@ import { ErrorState } from '~/ui/ErrorState'
 import { Switch } from '~/ui/Field'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { toast } from '~/ui/toast'
+import { WithCode } from '~/ui/WithCode'
 import { formatCount, shortId } from '~/util/format'
 import type { RunDetail } from './run-queries'
 
@@ -17,6 +18,10 @@ const SHOWN = 100
 
 const things = (count: number) => `${formatCount(count)} ${count === 1 ? 'thing' : 'things'}`
 const nameOf = (one: { kind: string; id: string; name?: string | null }) => (one.kind === 'object' ? (one.name ?? shortId(one.id)) : one.kind === 'relationship' ? `${one.name ?? 'relationship'} ${shortId(one.id)}` : `document ${shortId(one.id)}`)
+
+/** The report of a large revert lists only some of what it undid, and counts the rest. */
+const undoneCount = (report: Reverted) => report.undone.length + (report.unlistedUndone ?? 0)
+const conflictCount = (report: Reverted) => report.conflicts.length + (report.unlistedConflicts ?? 0)
 
 /** Shows what would be undone before a person undoes it. */
 export function RevertDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
@@ -28,12 +33,13 @@ export function RevertDialog({ run, onClose }: { run: RunDetail; onClose: () => 
   const apply = useMutation({
     mutationFn: () => revert(false),
     onSuccess: (result) => {
-      toast(`${things(result.undone.length)} ${result.undone.length === 1 ? 'was' : 'were'} reverted.`, result.conflicts.length > 0 ? { description: `${things(result.conflicts.length)} had been changed by somebody else and stayed.`, kind: 'info' } : {})
+      const undone = undoneCount(result)
+      toast(`${things(undone)} ${undone === 1 ? 'was' : 'were'} reverted.`, result.conflicts.length > 0 ? { description: `${things(conflictCount(result))} had been changed by somebody else and stayed.`, kind: 'info' } : {})
       for (const queryKey of [keys.run(run.id), keys.objects, ...result.undone.map((one) => keys.object(one.id))]) void client.invalidateQueries({ queryKey })
       onClose()
     },
   })
-  const count = plan.data?.undone.length ?? 0
+  const count = plan.data ? undoneCount(plan.data) : 0
   return (
     <ConfirmDialog
       open
@@ -52,7 +58,7 @@ export function RevertDialog({ run, onClose }: { run: RunDetail; onClose: () => 
   )
 }
 
-function Plan({ plan }: { plan: Reverted }) {
+export function Plan({ plan }: { plan: Reverted }) {
   return (
     <>
       <p>{plan.undone.length > 0 ? 'Each undo is a new version, so the history keeps what the run wrote:' : 'Nothing that the run wrote stands any more, or it wrote nothing.'}</p>
@@ -63,7 +69,7 @@ function Plan({ plan }: { plan: Reverted }) {
               <strong className="font-medium text-text">{nameOf(one)}</strong> {HOW[one.how] ?? one.how}
             </li>
           ))}
-          {plan.undone.length > SHOWN && <li>and {formatCount(plan.undone.length - SHOWN)} more</li>}
+          {plan.undone.length > SHOWN && <li>and {formatCount(undoneCount(plan) - SHOWN)} more</li>}
         </ul>
       )}
       {plan.conflicts.length > 0 && (
@@ -72,9 +78,10 @@ function Plan({ plan }: { plan: Reverted }) {
           <ul aria-label="What stays" className="mt-1 max-h-40 space-y-1 overflow-auto rounded-md bg-wait-soft px-3 py-2 text-xs text-wait">
             {plan.conflicts.slice(0, SHOWN).map((one) => (
               <li key={one.id} className="break-words">
-                <strong className="font-medium">{nameOf(one)}</strong>: {one.reason}
+                <strong className="font-medium">{nameOf(one)}</strong>: <WithCode text={one.reason} />
               </li>
             ))}
+            {plan.conflicts.length > SHOWN && <li>and {formatCount(conflictCount(plan) - SHOWN)} more</li>}
           </ul>
         </div>
       )}

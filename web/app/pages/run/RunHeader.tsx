@@ -1,23 +1,24 @@
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { Badge, Status } from '~/ui/Badge'
+import { Badge, Rehearsal, Status } from '~/ui/Badge'
 import { CopyButton } from '~/ui/CopyButton'
 import { PageHeader } from '~/ui/PageHeader'
 import { Duration, Money, RelativeTime, Tokens } from '~/ui/Values'
 import { capitalised, shortId, words } from '~/util/format'
 import { RunActions } from './RunActions'
-import { isOver, type RunDetail } from './run-queries'
+import { isOver, type RunDetail, useOwnSteps } from './run-queries'
 
 const LINK = 'text-accent-text hover:underline rounded-sm'
 
 export function RunHeader({ run, isLive, isLost }: { run: RunDetail; isLive: boolean; isLost: boolean }) {
+  const steps = useOwnSteps(run, run.resumedFrom)
   const facts: [string, ReactNode][] = [
     ['Agent', <Link key="a" to="/agents/$agentId" params={{ agentId: run.agentId }} className={LINK}>{run.agentName}</Link>],
-    ['Model', run.rehearsal ? <span key="m" title="A script answered instead of a model">{run.model}</span> : run.model],
+    ['Model', run.model],
     ['Origin', <OriginOf key="o" run={run} />],
     ['Started', <RelativeTime key="s" at={run.startedAt ?? run.createdAt} />],
     ['Duration', <Duration key="d" milliseconds={run.durationMs} since={isOver(run.status) ? undefined : run.startedAt} />],
-    ['Steps', run.maxSteps ? `${run.stepCount} of ${run.maxSteps}` : run.stepCount],
+    ['Steps', steps === undefined ? '–' : run.maxSteps ? `${steps} of ${run.maxSteps}` : steps],
     ['Tokens', <Tokens key="t" input={run.tokenUsage.totalInput} output={run.tokenUsage.totalOutput} />],
     ['Cost', <Money key="c" usd={run.tokenUsage.totalCost} />],
   ]
@@ -40,6 +41,7 @@ export function RunHeader({ run, isLive, isLost }: { run: RunDetail; isLive: boo
           <span className="flex flex-wrap items-center gap-x-2.5 gap-y-1">
             <span className="min-w-0 break-words">{run.agentName}</span>
             <Status status={run.status} detail={run.reason ?? (run.status === 'waiting' ? run.waitingFor : undefined)} />
+            {run.rehearsal && <Rehearsal />}
             {isLive && <Badge tone="run">Followed live</Badge>}
             {isLost && <Badge tone="wait">Reconnecting</Badge>}
           </span>

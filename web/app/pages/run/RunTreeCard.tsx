@@ -11,7 +11,7 @@ import { SkeletonRows } from '~/ui/Skeleton'
 import { Duration } from '~/ui/Values'
 import { classes } from '~/util/classes'
 import { shortId } from '~/util/format'
-import { nodesOf, type RunDetail, runQuery, type RunTree } from './run-queries'
+import { nodesOf, type RunDetail, runQuery, type RunTree, useOwnSteps } from './run-queries'
 
 /** The runs that belong together: those that this run was started by, started, resumed, or is resumed as. */
 export function RunTreeCard({ run, tree }: { run: RunDetail; tree: UseQueryResult<RunTree> }) {
@@ -36,8 +36,8 @@ export function RunTreeCard({ run, tree }: { run: RunDetail; tree: UseQueryResul
       {chain.length > 0 && (
         <Card title="Resumed" flush>
           <ol className="p-2">
-            {chain.map((id) => (
-              <ChainRow key={id} id={id} isCurrent={id === run.id} />
+            {chain.map((id, index) => (
+              <ChainRow key={id} id={id} before={chain[index - 1]} isCurrent={id === run.id} />
             ))}
           </ol>
         </Card>
@@ -53,7 +53,7 @@ function Node({ node, current, depth }: { node: RunTree; current: string; depth:
   return (
     <li className="min-w-0">
       <Link to="/runs/$runId" params={{ runId: node.id }} aria-current={isCurrent ? 'page' : undefined} className={classes(ROW, isCurrent ? 'bg-selected' : 'hover:bg-hover')}>
-        <span className="min-w-0 flex-1 truncate font-medium" title={node.agentName}>
+        <span className="min-w-0 flex-1 truncate font-medium" title={node.inputPreview ? `${node.agentName}: ${node.inputPreview}` : node.agentName}>
           {node.agentName}
         </span>
         <span className="text-xs whitespace-nowrap text-text-2">{node.durationMs !== null && node.durationMs !== undefined && <Duration milliseconds={node.durationMs} />}</span>
@@ -72,13 +72,14 @@ function Node({ node, current, depth }: { node: RunTree; current: string; depth:
 }
 
 /** A run of the resume chain, oldest first. */
-function ChainRow({ id, isCurrent }: { id: string; isCurrent: boolean }) {
+function ChainRow({ id, before, isCurrent }: { id: string; before: string | undefined; isCurrent: boolean }) {
   const { data } = useQuery(runQuery(id))
+  const steps = useOwnSteps(data, before)
   return (
     <li>
       <Link to="/runs/$runId" params={{ runId: id }} aria-current={isCurrent ? 'page' : undefined} className={classes(ROW, isCurrent ? 'bg-selected' : 'hover:bg-hover')}>
         <span className="flex-1 font-mono text-xs">{shortId(id)}</span>
-        <span className="text-xs text-text-2">{data && `${data.stepCount} steps`}</span>
+        <span className="text-xs text-text-2">{steps !== undefined && `${steps} ${steps === 1 ? 'step' : 'steps'}`}</span>
         {data && <Status status={data.status} />}
       </Link>
     </li>

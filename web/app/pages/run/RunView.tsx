@@ -43,9 +43,9 @@ export function RunView({ run }: { run: RunDetail }) {
           </Card>
         </div>
         <div className="grid min-w-0 grid-cols-1 gap-4 xl:sticky xl:top-16 xl:col-start-2 xl:row-span-2 xl:row-start-1">
-          <WarningsCard run={run} />
+          <WarningsCard run={run} record={record} />
           <RunTreeCard run={run} tree={tree} />
-          <LimitsCard run={run} tree={tree.data} />
+          <LimitsCard run={run} tree={tree.data} record={record} />
         </div>
         <div className="min-w-0">
           <Tabs

@@ -3,16 +3,16 @@ import { EmptyState } from '~/ui/EmptyState'
 import { Money } from '~/ui/Values'
 import { formatCount, formatDuration } from '~/util/format'
 import type { RunDetail } from './run-queries'
-import type { RunRecord } from './run-record'
+import { hasFailed, type RunRecord } from './run-record'
 
-type Step = { step: number; id: string | undefined; input: number; output: number; cached: number; cost: number | undefined; modelMs: number; toolMs: number; calls: number; failed: number }
+type Step = { step: number; id: string | undefined; input: number; output: number; cached: number; cost: number | undefined; modelMs: number; toolMs: number; calls: number; denied: number; failed: number }
 
 /** The sums of each step, in the order of the steps. */
 export function stepsOf(record: RunRecord): Step[] {
   const steps = new Map<number, Step>()
   const of = (step: number): Step => {
     let found = steps.get(step)
-    if (!found) steps.set(step, (found = { step, id: undefined, input: 0, output: 0, cached: 0, cost: undefined, modelMs: 0, toolMs: 0, calls: 0, failed: 0 }))
+    if (!found) steps.set(step, (found = { step, id: undefined, input: 0, output: 0, cached: 0, cost: undefined, modelMs: 0, toolMs: 0, calls: 0, denied: 0, failed: 0 }))
     return found
   }
   for (const item of record.items) {
@@ -27,7 +27,8 @@ export function stepsOf(record: RunRecord): Step[] {
       const step = of(item.step)
       step.calls++
       step.toolMs += item.durationMs ?? 0
-      if (item.status === 'error') step.failed++
+      if (item.denied) step.denied++
+      if (hasFailed(item)) step.failed++
     }
   }
   for (const span of record.modelCalls) of(span.step).modelMs += span.to - span.from
@@ -80,6 +81,7 @@ export function StepsTable({ run, record, version, onSelect }: { run: RunDetail;
               <td className={CELL}>{formatDuration(step.modelMs)}</td>
               <td className={CELL}>
                 {step.calls}
+                {step.denied > 0 && <span className="text-text-2"> ({step.denied} denied)</span>}
                 {step.failed > 0 && <span className="text-fail"> ({step.failed} failed)</span>}
               </td>
               <td className={CELL}>{formatDuration(step.toolMs)}</td>

@@ -1,5 +1,5 @@
 import { memo, useId, useMemo, useState } from 'react'
-import { useNow } from '~/hooks/use-now'
+import { useClock } from '~/hooks/use-now'
 import { classes } from '~/util/classes'
 import { formatDuration } from '~/util/format'
 import type { RunDetail } from './run-queries'
@@ -8,13 +8,14 @@ import { type Bar, layOut, SCALE } from './timeline-layout'
 
 const LANE = 16
 const GAP = 4
-const FILL = { model: 'fill-accent', tool: 'fill-run-fill', fail: 'fill-fail-fill', open: 'fill-wait-fill animate-breathe' }
+const FILL = { model: 'fill-accent', tool: 'fill-run-fill', fail: 'fill-fail-fill', denied: 'fill-idle-fill', unmade: 'fill-idle-fill', open: 'fill-wait-fill animate-breathe' }
 
 type Props = { run: RunDetail; record: RunRecord; version: number; selected: string | undefined; onSelect: (id: string) => void }
 
 /** Model and tool calls to scale. Arrow keys go from call to call, Enter shows the call in the transcript. */
 export function Timeline({ run, record, version, selected, onSelect }: Props) {
-  const now = useNow()
+  // The picture of a long run is laid out again with its end, so that does not move each second.
+  const now = useClock((at) => (run.completedAt ? 0 : at - (at % 5_000)), false)
   const [hovered, setHovered] = useState<string>()
   const [active, setActive] = useState(0)
   const id = useId()
@@ -87,6 +88,8 @@ function Told({ bar }: { bar: Bar }) {
       <strong className="font-medium text-text">{bar.count > 1 ? `${bar.count} calls` : bar.label}</strong>
       {bar.step > 0 && ` · step ${bar.step}`} · {formatDuration(bar.milliseconds)}
       {bar.tone === 'fail' && <span className="text-fail"> · {bar.count > 1 ? 'with failures' : 'failed'}</span>}
+      {bar.tone === 'denied' && ' · denied'}
+      {bar.tone === 'unmade' && ' · not made'}
       {bar.tone === 'open' && ' so far'}
     </>
   )
@@ -102,10 +105,10 @@ const Bars = memo(function Bars({ bars, id, selected, told, onHover, onSelect }:
         id={`${id}-${index}`}
         role="option"
         aria-selected={bar.id === selected}
-        aria-label={`${bar.count > 1 ? `${bar.count} calls` : bar.label}, step ${bar.step}, ${formatDuration(bar.milliseconds)}${bar.tone === 'fail' ? ', failed' : ''}`}
-        x={Math.min(bar.from, SCALE - 3)}
+        aria-label={`${bar.count > 1 ? `${bar.count} calls` : bar.label}, step ${bar.step}, ${formatDuration(bar.milliseconds)}${bar.tone === 'fail' ? ', failed' : bar.tone === 'denied' ? ', denied' : bar.tone === 'unmade' ? ', not made' : ''}`}
+        x={bar.from}
         y={y}
-        width={Math.max(3, bar.to - bar.from)}
+        width={bar.to - bar.from}
         height={LANE}
         vectorEffect="non-scaling-stroke"
         strokeWidth={isMarked ? 2 : 0}

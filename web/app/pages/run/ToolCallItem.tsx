@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { ChevronRight, CircleCheck, CircleX, Hourglass, LoaderCircle } from 'lucide-react'
+import { Ban, ChevronRight, CircleCheck, CircleHelp, CircleX, Hourglass, LoaderCircle } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { ErrorState } from '~/ui/ErrorState'
 import { JsonView } from '~/ui/JsonView'
@@ -13,9 +13,14 @@ import { Clock } from './TranscriptItem'
 const ICONS = {
   completed: [CircleCheck, 'text-ok', 'completed'],
   error: [CircleX, 'text-fail', 'failed'],
+  denied: [Ban, 'text-text-3', 'denied'],
   running: [LoaderCircle, 'text-run animate-spin', 'running'],
   held: [Hourglass, 'text-wait', 'waits for a person'],
+  not_made: [Ban, 'text-text-3', 'not made'],
+  unknown: [CircleHelp, 'text-text-3', 'interrupted'],
 } as const
+
+const UNFINISHED = { not_made: 'The run ended before anybody decided, so the call was not made.', unknown: 'The run ended during the call. Whether it took effect is not known.' }
 
 /** A tool call on one line. Its input and output are loaded when somebody opens it. */
 export function ToolCallItem({ item, run, isSelected }: { item: CallItem; run: RunDetail; isSelected: boolean }) {
@@ -23,7 +28,7 @@ export function ToolCallItem({ item, run, isSelected }: { item: CallItem; run: R
   useEffect(() => {
     if (isSelected) setOpen(true)
   }, [isSelected])
-  const [Icon, colour, word] = ICONS[item.status]
+  const [Icon, colour, word] = ICONS[item.denied ? 'denied' : (item.unfinished ?? item.status)]
   return (
     <div className="px-4 py-1">
       <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} className="flex h-7 w-full min-w-0 items-center gap-2 rounded-sm text-left hover:text-accent-text">
@@ -32,7 +37,7 @@ export function ToolCallItem({ item, run, isSelected }: { item: CallItem; run: R
         <span className="font-mono text-xs font-medium whitespace-nowrap">{item.toolName}</span>
         <span className="sr-only">{word}</span>
         <span className="min-w-0 flex-1 truncate font-mono text-xs text-text-2 max-sm:opacity-0">{item.preview}</span>
-        <span className="text-xs whitespace-nowrap text-text-2">{item.durationMs !== null && item.durationMs !== undefined ? formatDuration(item.durationMs) : word}</span>
+        <span className="text-xs whitespace-nowrap text-text-2">{!item.denied && item.durationMs !== null && item.durationMs !== undefined ? formatDuration(item.durationMs) : word}</span>
         <span className="max-sm:hidden">
           <Clock at={item.at} />
         </span>
@@ -58,8 +63,8 @@ function Values({ item, run }: { item: CallItem; run: RunDetail }) {
         <JsonView value={data.input} />
       </div>
       <div className="min-w-0">
-        <h3 className="mb-1 text-xs font-medium text-text-2">{data.status === 'error' ? 'Error' : 'Output'}</h3>
-        {data.output === null || data.output === undefined ? <p className="text-text-2">{isOver ? 'There is no output.' : 'It is not over yet.'}</p> : <JsonView value={data.output} open={3} />}
+        <h3 className="mb-1 text-xs font-medium text-text-2">{data.denied ? 'Denied' : data.status === 'error' ? 'Error' : 'Output'}</h3>
+        {data.output === null || data.output === undefined ? <p className="text-text-2">{item.unfinished ? UNFINISHED[item.unfinished] : isOver ? 'There is no output.' : 'It is not over yet.'}</p> : <JsonView value={data.output} open={3} />}
       </div>
     </div>
   )

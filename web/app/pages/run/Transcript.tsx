@@ -7,7 +7,7 @@ import { Select } from '~/ui/Field'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { formatCount } from '~/util/format'
 import { isOver, type RunDetail } from './run-queries'
-import type { RecordItem, RunRecord } from './run-record'
+import { hasFailed, type RecordItem, type RunRecord } from './run-record'
 import { LiveItem, TranscriptItem } from './TranscriptItem'
 
 export type Shown = 'answers' | 'calls' | 'errors'
@@ -24,7 +24,7 @@ function isShown(item: RecordItem, show: Shown | undefined): boolean {
   if (item.kind === 'message' && item.text === '' && !item.thoughts && item.calls === 0) return false
   if (show === 'answers') return item.kind === 'message'
   if (show === 'calls') return item.kind === 'call'
-  if (show === 'errors') return item.kind === 'call' && item.status === 'error'
+  if (show === 'errors') return item.kind === 'call' && hasFailed(item)
   return true
 }
 
@@ -95,7 +95,7 @@ export function Transcript({ ref, run, record, version, selected, show, onShow }
             if (!item) return null
             return (
               <div key={entry.key} ref={virtualizer.measureElement} data-index={entry.index} className="absolute inset-x-0 top-0" style={{ transform: `translateY(${entry.start - margin}px)` }}>
-                <TranscriptItem item={item} run={run} isSelected={item.id === selected} version={item.kind === 'call' ? `${item.status}` : ''} />
+                <TranscriptItem item={item} run={run} isSelected={item.id === selected} version={item.kind === 'call' ? (item.unfinished ?? item.status) : ''} />
               </div>
             )
           })}
@@ -111,8 +111,9 @@ function Bar({ count, record, show, onShow, children }: { count: number; record:
   return (
     <div className="mb-2 flex items-center gap-2">
       <Select aria-label="What is shown" value={show ?? ''} options={OPTIONS} onChange={(event) => onShow(event.target.value || undefined)} className="h-7! w-auto! text-xs!" />
-      <span className="text-xs text-text-2">
-        {formatCount(count)} of {formatCount(record.items.length)} entries<span className="max-sm:hidden">, {formatCount(record.events)} events</span>
+      <span title={`From ${formatCount(record.events)} events of the run`} className="text-xs text-text-2">
+        {formatCount(count)} {show && `of ${formatCount(record.items.filter((item) => isShown(item, undefined)).length)} `}
+        {count === 1 && !show ? 'entry' : 'entries'}
       </span>
       <span className="ml-auto">{children}</span>
     </div>

@@ -3,6 +3,7 @@ import { Bot, ChevronRight, MessageSquareText, ScrollText, Server } from 'lucide
 import { memo, useState } from 'react'
 import { Badge } from '~/ui/Badge'
 import { Money, Tokens } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { classes } from '~/util/classes'
 import { formatAbsolute, words } from '~/util/format'
 import { LongText } from './ResultCard'
@@ -112,7 +113,7 @@ function Notice({ item }: { item: NoticeItem }) {
         {item.approvalId && (
           <>
             {' · '}
-            <Link to="/inbox" search={{ item: item.approvalId }} className="text-accent-text hover:underline">
+            <Link to="/inbox" search={{ item: item.approvalId }} className="text-accent-text underline">
               Open the request
             </Link>
           </>
@@ -120,12 +121,12 @@ function Notice({ item }: { item: NoticeItem }) {
         {item.childRunId && (
           <>
             {' · '}
-            <Link to="/runs/$runId" params={{ runId: item.childRunId }} className="text-accent-text hover:underline">
+            <Link to="/runs/$runId" params={{ runId: item.childRunId }} className="text-accent-text underline">
               In a run below
             </Link>
           </>
         )}
-        {item.detail && <p className="break-words whitespace-pre-wrap">{item.detail}</p>}
+        {item.detail && <p className="break-words whitespace-pre-wrap"><WithCode text={item.detail} /></p>}
       </div>
       <Clock at={item.at} />
     </div>

@@ -2,15 +2,27 @@ import { Link } from '@tanstack/react-router'
 import { TriangleAlert } from 'lucide-react'
 import type { ReactNode } from 'react'
 import type { RunDetail } from './run-queries'
+import { hasFailed, type RunRecord } from './run-record'
+
+/** How many calls failed. The sums of a run count a denied call among the errors, so the calls are counted here. */
+export function callProblem(record: RunRecord, total: number): string | undefined {
+  const calls = record.items.filter((item) => item.kind === 'call')
+  const [denied, failed] = [calls.filter((call) => call.denied).length, calls.filter(hasFailed).length]
+  if (denied > 0) return `Of ${total} tool ${total === 1 ? 'call' : 'calls'}: ${denied} denied, ${failed} failed.`
+  return failed > 0 ? `${failed} of ${total} tool calls failed.` : undefined
+}
 
 /** What the person should know about how the run could work. Nothing is shown if there is nothing. */
-export function WarningsCard({ run }: { run: RunDetail }) {
+export function WarningsCard({ run, record }: { run: RunDetail; record: RunRecord }) {
   const warnings: [string, ReactNode][] = []
   if (run.status === 'waiting') {
-    warnings.push(['waits', <>It waits for a person. <Link to="/inbox" className="underline">Open the inbox</Link></>])
+    const [request] = record.requests.keys()
+    const more = record.requests.size - 1
+    warnings.push(['waits', <>It waits for a person. <Link to="/inbox" search={request ? { item: request } : {}} className="underline">{request ? 'Open the request' : 'Open the inbox'}</Link>{more > 0 && ` and ${more} more.`}</>])
   }
   if (run.doomLoopEvents > 0) warnings.push(['loop', `It was told ${run.doomLoopEvents === 1 ? 'once' : `${run.doomLoopEvents} times`} that it repeats itself.`])
-  if (run.toolCallSummary.errors > 0) warnings.push(['errors', `${run.toolCallSummary.errors} of ${run.toolCallSummary.total} tool calls failed.`])
+  const problem = callProblem(record, run.toolCallSummary.total)
+  if (problem) warnings.push(['errors', problem])
   for (const server of run.unavailableServers ?? []) warnings.push([`server-${server.server}`, `The server ${server.server} could not be used: ${server.reason}`])
   if (run.missingTools?.length) warnings.push(['tools', `There was no tool named ${run.missingTools.join(', ')}.`])
   if (warnings.length === 0) return null

@@ -1,5 +1,5 @@
 // What the pages about runs read.
-import { queryOptions } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { api, unwrap, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import type { RunStatus, Schemas } from '~/api/types'
@@ -14,6 +14,13 @@ export const runQuery = (runId: string) =>
     queryKey: keys.run(runId),
     queryFn: ({ signal }) => unwrap(api.GET('/api/admin/runs/{runId}', { params: { path: { runId } }, signal })),
   })
+
+/** The steps of a run without those of the runs it goes on from. Undefined until those are known. */
+export function useOwnSteps(run: { stepCount: number } | undefined, before: string | null | undefined): number | undefined {
+  const { data } = useQuery({ ...runQuery(before ?? ''), enabled: Boolean(before) })
+  if (!run || (before && !data)) return undefined
+  return Math.max(0, run.stepCount - (before ? data!.stepCount : 0))
+}
 
 /** The whole tree that a run belongs to: from the run that no other run started. */
 export const treeQuery = (run: { id: string; agentId: string; parentRunId?: string | null }) =>

@@ -26,6 +26,10 @@ export type CallItem = {
   toolName: string
   step: number
   status: Call['status']
+  /** It was not made, because a person or a rule denied it. Its status is `error`, but it did not fail. */
+  denied: boolean
+  /** How the run left it when it ended before the call: it was never made, or nobody knows whether it took effect. */
+  unfinished?: 'not_made' | 'unknown' | undefined
   durationMs: number | null | undefined
   /** The start of the input on one line. */
   preview: string
@@ -35,6 +39,9 @@ export type CallItem = {
   input?: unknown
   output?: unknown
 }
+
+export const hasFailed = (call: CallItem) => call.status === 'error' && !call.denied
+
 export type NoticeTone = 'idle' | 'run' | 'wait' | 'fail' | 'ok' | 'pause'
 export type NoticeItem = { kind: 'notice'; id: string; tone: NoticeTone; text: string; detail: string | undefined; approvalId: string | undefined; childRunId: string | undefined; at: number }
 export type RecordItem = MessageItem | CallItem | NoticeItem
@@ -50,6 +57,8 @@ export class RunRecord {
   readonly items: RecordItem[] = []
   readonly modelCalls: Span[] = []
   readonly waits: Span[] = []
+  /** The requests that nobody has decided: the call that each of them is about, by the id of the request. */
+  readonly requests = new Map<string, string>()
   live: LiveText | undefined
   /** How many durable events are in it. */
   events = 0
@@ -110,11 +119,15 @@ export class RunRecord {
       case 'compacted':
         return notice('idle', `The conversation was shortened for the model from ${event.before.toLocaleString('en')} to ${event.after.toLocaleString('en')} tokens`)
       case 'approval_requested':
+        this.requests.set(event.approvalId, event.toolCallId)
+        this.#hold(event.toolCallId)
         return notice('wait', event.kind === 'question' ? 'Asks a person' : `Asks a person to approve ${event.toolName}`, event)
       case 'run_waiting':
         this.waits.push({ id, step: 0, from: at, to: Infinity })
         return notice('wait', 'Waits for a person')
       case 'approval_decided':
+        this.requests.delete(event.approvalId)
+        this.#hold(event.toolCallId)
         return notice(event.decision === 'deny' ? 'fail' : 'ok', DECIDED[event.decision ?? ''] ?? 'Nobody decided in time', event)
       case 'run_continued':
         this.#idleSince = at
@@ -122,6 +135,8 @@ export class RunRecord {
         return notice('run', 'Goes on')
       case 'run_ended':
         this.ended = true
+        this.requests.clear()
+        this.#leaveCalls()
         this.live = undefined
         this.#endWait(at)
         return notice(ENDS[event.status] ?? 'idle', `Ended: ${event.status}`, { detail: event.errorMessage ?? event.reason?.replaceAll('_', ' ') })
@@ -138,6 +153,24 @@ export class RunRecord {
         this.live = undefined
         return
     }
+  }
+
+  /** A call that is not over waits for a person as long as there is a request about it. */
+  #hold(callId: string) {
+    const call = this.#calls.get(callId)
+    if (call && call.endedAt === undefined) call.status = [...this.requests.values()].includes(callId) ? 'held' : 'running'
+  }
+
+  /** Nothing is made or decided any more: a call that waited for a person was not made. */
+  #leaveCalls() {
+    this.#running = 0
+    for (const call of this.#calls.values()) if (call.endedAt === undefined) call.unfinished = call.status === 'held' ? 'not_made' : 'unknown'
+  }
+
+  /** The time that counts against the timeout of a run that started at `startedAt`: it stands still during waits. */
+  timeUsed(startedAt: number, until: number): number {
+    const waited = this.waits.reduce((sum, { from, to }) => sum + Math.max(0, Math.min(to, until) - from), 0)
+    return Math.max(0, until - startedAt - waited)
   }
 
   #endWait(at: number) {
@@ -176,11 +209,12 @@ export class RunRecord {
   #call(call: Call, at: number) {
     const known = this.#calls.get(call.id)
     const isOver = call.status === 'completed' || call.status === 'error'
-    const changes = { status: call.status, durationMs: call.durationMs, endedAt: isOver ? at : undefined }
+    const changes = { status: call.status, denied: call.denied ?? false, unfinished: undefined, durationMs: call.durationMs, endedAt: isOver ? at : undefined }
     if (known) {
       if (known.endedAt === undefined && isOver) this.#running--
       Object.assign(known, changes, { preview: preview(call.input) })
       if (this.#keepsValues) Object.assign(known, { input: call.input, output: call.output })
+      if (this.requests.size > 0) this.#hold(call.id)
       return
     }
     const item: CallItem = { kind: 'call', id: call.id, toolName: call.toolName, step: call.stepNumber, preview: preview(call.input), at: isOver ? at - (call.durationMs ?? 0) : at, ...changes }
@@ -188,6 +222,7 @@ export class RunRecord {
     if (!isOver) this.#running++
     this.#calls.set(call.id, item)
     this.items.push(item)
+    if (this.requests.size > 0) this.#hold(call.id)
   }
 }
 

@@ -1,11 +1,13 @@
 // Where the bars of a timeline are. Positions are thousandths of the whole time.
-import type { RunRecord } from './run-record'
+import { hasFailed, type RunRecord } from './run-record'
 
 export const SCALE = 1000
 export const MAX_TOOL_LANES = 5
 /** Beyond this many calls, calls that are closer than a pixel become one bar. */
 const MANY = 400
 const CLOSE = 1
+/** A call that took no time, such as one that a rule denied, has to be seen and hit as well. */
+const SMALLEST = 6
 
 export type Bar = {
   id: string
@@ -13,7 +15,7 @@ export type Bar = {
   from: number
   to: number
   kind: 'model' | 'tool'
-  tone: 'model' | 'tool' | 'fail' | 'open'
+  tone: 'model' | 'tool' | 'fail' | 'denied' | 'unmade' | 'open'
   label: string
   step: number
   milliseconds: number
@@ -41,7 +43,7 @@ export function layOut(record: RunRecord, start: number, end: number): Layout {
       from: place(item.at),
       to: place(to),
       kind: 'tool',
-      tone: item.status === 'error' ? 'fail' : item.endedAt === undefined && !record.ended ? 'open' : 'tool',
+      tone: hasFailed(item) ? 'fail' : item.denied ? 'denied' : item.unfinished === 'not_made' ? 'unmade' : item.endedAt === undefined && !record.ended ? 'open' : 'tool',
       label: item.toolName,
       step: item.step,
       milliseconds: item.durationMs ?? to - item.at,
@@ -50,13 +52,19 @@ export function layOut(record: RunRecord, start: number, end: number): Layout {
   }
   const isMany = tools.length + model.length > MANY
   return {
-    bars: isMany ? [...merge(model), ...merge(tools)] : [...model, ...tools],
+    bars: (isMany ? [...merge(model), ...merge(tools)] : [...model, ...tools]).map(widened),
     waits: record.waits.map((wait) => ({ from: place(wait.from), to: place(Math.min(wait.to, end)) })),
     lanes: 1 + Math.max(1, lanesUntil.length),
     start,
     length,
     ticks: ticksOf(length),
   }
+}
+
+/** The bar with its smallest width, within the whole time. */
+function widened(bar: Bar): Bar {
+  const from = Math.min(bar.from, SCALE - SMALLEST)
+  return { ...bar, from, to: Math.max(bar.to, from + SMALLEST) }
 }
 
 /** Joins bars of a lane that nobody could tell apart. */
@@ -69,7 +77,7 @@ function merge(bars: Bar[]): Bar[] {
       before.to = Math.max(before.to, bar.to)
       before.milliseconds += bar.milliseconds
       before.count += 1
-      if (bar.tone === 'fail') before.tone = 'fail'
+      if (bar.tone === 'fail' || before.tone === 'denied' || before.tone === 'unmade') before.tone = bar.tone
       continue
     }
     const copy = { ...bar }
