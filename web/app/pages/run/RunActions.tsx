@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
-import { Ban, GitCompareArrows, RotateCcw, Undo2 } from 'lucide-react'
-import { useMemo, useState } from 'react'
+import { Ban, FlaskConical, GitCompareArrows, RotateCcw, Undo2 } from 'lucide-react'
+import { lazy, Suspense, useMemo, useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
@@ -14,7 +14,9 @@ import { ResumeDialog } from './ResumeDialog'
 import { RevertDialog } from './RevertDialog'
 import { isOver, type RunDetail } from './run-queries'
 
-type Open = 'cancel' | 'resume' | 'revert'
+const SaveTestDialog = lazy(() => import('./SaveTestDialog').then((module) => ({ default: module.SaveTestDialog })))
+
+type Open = 'cancel' | 'resume' | 'revert' | 'test'
 
 /** Why a run cannot be resumed, if it cannot. */
 function whyNotResumed(run: RunDetail): string | undefined {
@@ -27,17 +29,22 @@ export function RunActions({ run }: { run: RunDetail }) {
   const invoke = useScope('agents:invoke').reason
   const write = useScope('admin:write').reason
   const over = isOver(run.status)
+  const cancelReason = invoke ?? (over ? 'The run has ended.' : undefined)
+  const resumeReason = invoke ?? whyNotResumed(run)
+  const testReason = over ? undefined : 'A run can be saved as a test when it has ended.'
+  const revertReason = write ?? (over ? undefined : 'A run can be reverted when it has ended.')
   const navigate = useNavigate()
   const close = () => setOpen(undefined)
   useActions(
     useMemo(
       () => [
-        ...(over ? [] : [{ id: 'run-cancel', label: 'Cancel this run…', group: 'On this page', run: () => setOpen('cancel') }]),
-        ...(run.status === 'paused' && !run.resumedAs ? [{ id: 'run-resume', label: 'Resume this run…', group: 'On this page', run: () => setOpen('resume') }] : []),
-        ...(over ? [{ id: 'run-revert', label: 'Revert what this run wrote…', group: 'On this page', run: () => setOpen('revert') }] : []),
+        { id: 'run-cancel', label: 'Cancel this run…', group: 'On this page', disabledReason: cancelReason, run: () => setOpen('cancel') },
+        { id: 'run-resume', label: 'Resume this run…', group: 'On this page', disabledReason: resumeReason, run: () => setOpen('resume') },
+        { id: 'run-test', label: 'Save this run as a test…', group: 'On this page', disabledReason: testReason, run: () => setOpen('test') },
+        { id: 'run-revert', label: 'Revert what this run wrote…', group: 'On this page', disabledReason: revertReason, run: () => setOpen('revert') },
         { id: 'run-compare', label: 'Compare this run with another', group: 'On this page', run: () => void navigate({ to: '/runs/compare', search: { left: run.id } }) },
       ],
-      [over, run.id, run.status, run.resumedAs, navigate],
+      [cancelReason, resumeReason, testReason, revertReason, run.id, navigate],
     ),
   )
   return (
@@ -46,17 +53,25 @@ export function RunActions({ run }: { run: RunDetail }) {
         <GitCompareArrows aria-hidden size={14} />
         Compare
       </Link>
-      <Button icon={<Undo2 aria-hidden size={14} />} disabledReason={write ?? (over ? undefined : 'A run can be reverted when it has ended.')} onClick={() => setOpen('revert')}>
+      <Button icon={<FlaskConical aria-hidden size={14} />} disabledReason={testReason} onClick={() => setOpen('test')}>
+        Save as test…
+      </Button>
+      <Button icon={<Undo2 aria-hidden size={14} />} disabledReason={revertReason} onClick={() => setOpen('revert')}>
         Revert…
       </Button>
-      <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={invoke ?? whyNotResumed(run)} onClick={() => setOpen('resume')}>
+      <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={resumeReason} onClick={() => setOpen('resume')}>
         Resume…
       </Button>
-      <Button icon={<Ban aria-hidden size={14} />} disabledReason={invoke ?? (over ? 'The run has ended.' : undefined)} onClick={() => setOpen('cancel')}>
+      <Button icon={<Ban aria-hidden size={14} />} disabledReason={cancelReason} onClick={() => setOpen('cancel')}>
         Cancel…
       </Button>
       {open === 'cancel' && <CancelDialog run={run} onClose={close} />}
       {open === 'resume' && <ResumeDialog run={run} onClose={close} />}
+      {open === 'test' && (
+        <Suspense>
+          <SaveTestDialog run={run} onClose={close} />
+        </Suspense>
+      )}
       {open === 'revert' && <RevertDialog run={run} onClose={close} />}
     </>
   )
