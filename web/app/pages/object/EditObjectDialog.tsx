@@ -2,12 +2,13 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { ApiError } from '~/api/errors'
-import { type GraphObject, packsQuery } from '~/api/graph'
+import { type GraphObject, packsQuery, type TemplatePack } from '~/api/graph'
 import { keys } from '~/api/keys'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { Diff } from '~/ui/Diff'
 import { InlineError } from '~/ui/ErrorState'
+import { SkeletonRows } from '~/ui/Skeleton'
 import { toast } from '~/ui/toast'
 import { titleOf } from '~/util/objects'
 import { useKnownTypes } from '../graph/use-known-types'
@@ -15,17 +16,25 @@ import { apiProblems, parseDraft, type Parsed, type Problems, propertyChanges, s
 import { ObjectForm } from './ObjectForm'
 import { contentOf } from './shape'
 
+type Props = { object: GraphObject; onClose: () => void }
+
 /** Changes an object from the version that was shown. If somebody was faster, both versions are shown. */
-export function EditObjectDialog({ object, onClose }: { object: GraphObject; onClose: () => void }) {
-  const client = useQueryClient()
+export function EditObjectDialog({ object, onClose }: Props) {
   const packs = useQuery(packsQuery)
+  // The draft has the fields of the schema, so the packs have to be known before it is made. Without them it is JSON.
+  if (packs.isPending) return <Dialog open onClose={onClose} title={`Edit ${titleOf(object)}`}><SkeletonRows rows={4} /></Dialog>
+  return <EditForm object={object} packs={packs.data ?? []} onClose={onClose} />
+}
+
+function EditForm({ object, packs, onClose }: Props & { packs: readonly TemplatePack[] }) {
+  const client = useQueryClient()
   const types = useKnownTypes()
   // The version that the draft was made from; it does not move while somebody types.
   const [base, setBase] = useState(object)
-  const [draft, setDraft] = useState(() => toDraft(object, schemaFields(client.getQueryData(packsQuery.queryKey) ?? [], object.type)))
+  const [draft, setDraft] = useState(() => toDraft(object, schemaFields(packs, object.type)))
   const [own, setOwn] = useState<Problems>({})
   const [conflict, setConflict] = useState<{ theirs: GraphObject; mine: Parsed }>()
-  const fields = schemaFields(packs.data ?? [], draft.type.trim()).filter((field) => field.name in draft.values || !(field.name in base.properties))
+  const fields = schemaFields(packs, draft.type.trim()).filter((field) => field.name in draft.values || !(field.name in base.properties))
 
   const save = useMutation({
     mutationFn: async ({ mine, from, expected }: { mine: Parsed; from: GraphObject; expected: number }) =>
@@ -53,7 +62,7 @@ export function EditObjectDialog({ object, onClose }: { object: GraphObject; onC
   }
   const takeTheirs = (theirs: GraphObject) => {
     setBase(theirs)
-    setDraft(toDraft(theirs, schemaFields(packs.data ?? [], theirs.type)))
+    setDraft(toDraft(theirs, schemaFields(packs, theirs.type)))
     setConflict(undefined)
     save.reset()
   }

@@ -7,11 +7,13 @@ import { Badge } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { Diff } from '~/ui/Diff'
+import { DiffColumns } from '~/ui/DiffColumns'
 import { ErrorState } from '~/ui/ErrorState'
-import { Select } from '~/ui/Field'
+import { Select, Switch } from '~/ui/Field'
 import { JsonView } from '~/ui/JsonView'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { classes } from '~/util/classes'
 import { formatAbsolute } from '~/util/format'
 import { AuthorLine } from './AuthorLine'
@@ -19,26 +21,26 @@ import { RevertDialog } from './ChangeDialogs'
 import { contentOf } from './shape'
 
 type Props = {
-  id: string
-  current: GraphObject
-  /** The version that is shown, and the one it is compared with. */
-  chosen: number | undefined
-  against: number | undefined
-  onChange: (change: { v?: string; with?: string; asOf?: string; tab?: string }) => void
+  /** The object as the page shows it: its newest version, or the one of an earlier moment. */
+  object: GraphObject
+  /** The version that is shown, the one it is compared with and how, and the moment of the page. */
+  search: { v: number | undefined; with: number | undefined; side: 'true' | undefined; asOf: string | undefined }
+  onChange: (change: { v?: string; with?: string; side?: string; asOf?: string; tab?: string }) => void
   disabledReason: string | undefined
 }
 
 /** All versions, who wrote each, and two of them side by side. */
-export function HistoryPanel({ id, current, chosen, against, onChange, disabledReason }: Props) {
-  const query = useInfiniteQuery(historyQuery(id))
+export function HistoryPanel({ object, search, onChange, disabledReason }: Props) {
+  const query = useInfiniteQuery(historyQuery(object.id))
   const { rows, hasMore, isLoadingMore, onMore } = useRows(query)
   const [reverting, setReverting] = useState<GraphObject>()
   if (query.error) return <ErrorState error={query.error} what="The history could not be loaded." onRetry={() => void query.refetch()} />
   if (query.isPending) return <SkeletonRows rows={4} />
-  const shown = rows.find((row) => row.version === chosen) ?? rows[0]
-  if (!shown) return null
-  const before = rows.find((row) => row.version === (against ?? shown.version - 1))
-  const revertReason = disabledReason ?? (shown.version === current.version ? 'This is the current version.' : shown.deletedAt ? 'This version is the deletion itself.' : undefined)
+  const newest = rows[0]
+  if (!newest) return null
+  const shown = rows.find((row) => row.version === search.v) ?? (search.asOf ? object : newest)
+  const before = rows.find((row) => row.version === (search.with ?? shown.version - 1))
+  const revertReason = disabledReason ?? (shown.version === newest.version ? 'This is the current version.' : shown.deletedAt ? 'This version is the deletion itself.' : undefined)
   return (
     <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,22rem)_minmax(0,1fr)]">
       <Card title="Versions" flush>
@@ -49,7 +51,8 @@ export function HistoryPanel({ id, current, chosen, against, onChange, disabledR
                 <button type="button" aria-pressed={row.version === shown.version} onClick={() => onChange({ v: String(row.version), with: '' })} className="font-medium after:absolute after:inset-0">
                   Version {row.version}
                 </button>
-                {row.version === current.version && !row.deletedAt && <Badge tone="ok">Current</Badge>}
+                {row === newest && !row.deletedAt && <Badge tone="ok">Current</Badge>}
+                {search.asOf && row.version === object.version && <Badge tone="wait">Seen now</Badge>}
                 {row.deletedAt && <Badge tone="fail">Deleted</Badge>}
                 <RelativeTime at={row.deletedAt ?? row.updatedAt} className="ml-auto text-xs text-text-2" />
               </div>
@@ -88,16 +91,23 @@ export function HistoryPanel({ id, current, chosen, against, onChange, disabledR
             onChange={(event) => onChange({ with: event.target.value })}
             options={[...(before ? [] : [{ value: '', label: 'nothing before it' }]), ...rows.filter((row) => row.version !== shown.version).map((row) => ({ value: String(row.version), label: `version ${row.version}` }))]}
           />
+          {before && <Switch label={<span className="text-xs">Side by side</span>} checked={search.side === 'true'} onChange={(side) => onChange({ side: side ? 'true' : '' })} />}
           {!shown.deletedAt && (
             <Button size="sm" variant="ghost" onClick={() => onChange({ asOf: shown.updatedAt, tab: '', v: '', with: '' })}>
               See the graph as of then
             </Button>
           )}
         </div>
-        {shown.reason && <p className="mb-3 rounded-md bg-sunken px-3 py-2 text-xs break-words text-text-2">{shown.reason}</p>}
-        {before ? <Diff before={contentOf(before)} after={contentOf(shown)} label={`Version ${before.version} and version ${shown.version}`} /> : <JsonView value={contentOf(shown)} />}
+        {shown.reason && <p className="mb-3 rounded-md bg-sunken px-3 py-2 text-xs break-words text-text-2"><WithCode text={shown.reason} /></p>}
+        {!before ? (
+          <JsonView value={contentOf(shown)} />
+        ) : search.side ? (
+          <DiffColumns before={contentOf(before)} after={contentOf(shown)} heads={[`Version ${before.version}`, `Version ${shown.version}`]} label={`Version ${before.version} and version ${shown.version}`} />
+        ) : (
+          <Diff before={contentOf(before)} after={contentOf(shown)} label={`Version ${before.version} and version ${shown.version}`} />
+        )}
       </Card>
-      {reverting && <RevertDialog object={current} to={reverting} onClose={() => setReverting(undefined)} />}
+      {reverting && <RevertDialog object={object} to={reverting} onClose={() => setReverting(undefined)} />}
     </div>
   )
 }

@@ -1,8 +1,8 @@
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { ArchiveRestore, Pencil, Trash2, Waypoints } from 'lucide-react'
-import { type ReactNode, useMemo, useState } from 'react'
-import { ApiError } from '~/api/errors'
+import { useMemo, useState } from 'react'
+import { isMissing } from '~/api/errors'
 import { type GraphObject, historyQuery, objectQuery } from '~/api/graph'
 import { useScope } from '~/api/session'
 import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
@@ -19,6 +19,7 @@ import { SkeletonRows } from '~/ui/Skeleton'
 import { Tabs } from '~/ui/Tabs'
 import { TypeTag } from '~/ui/TypeTag'
 import { RelativeTime } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { useActions } from '~/util/actions'
 import { titleOf } from '~/util/objects'
 import { parseTime } from '~/util/periods'
@@ -31,129 +32,143 @@ import { RelationshipsCard } from './RelationshipsCard'
 import { SourcesCard } from './SourcesCard'
 
 const number = (text: string | undefined) => (text && /^\d+$/.test(text) ? Number(text) : undefined)
-const parse = (raw: RawSearch) => ({ tab: oneOf(['history'], raw.tab), v: number(raw.v), with: number(raw.with), asOf: parseTime(raw.asOf) })
+const parse = (raw: RawSearch) => ({ tab: oneOf(['history'], raw.tab), v: number(raw.v), with: number(raw.with), side: oneOf(['true'], raw.side), asOf: parseTime(raw.asOf) })
 
-type Search = ReturnType<typeof parse>
+type Dialog = 'edit' | 'delete' | 'restore'
 
-const isMissing = (error: unknown) => error instanceof ApiError && error.status === 404
-
-/** The object as it is, or its last version if it was deleted. */
+/** The object as it is, or its last version if it was deleted. While another moment is read, what was shown stays. */
 function useObject(id: string, asOf: string | undefined, allowed: boolean) {
-  const live = useQuery({ ...objectQuery(id, asOf), enabled: allowed, retry: false })
-  const history = useInfiniteQuery({ ...historyQuery(id), enabled: allowed && !asOf && isMissing(live.error), retry: false })
-  const versions = history.data?.pages[0]?.items
-  const deleted = isMissing(live.error) && versions?.[0]?.deletedAt ? versions[0] : undefined
-  const error = deleted ? undefined : live.error && !asOf && isMissing(live.error) && history.isPending ? undefined : live.error
-  return { object: isMissing(live.error) ? deleted : live.data, error, retry: () => void live.refetch() }
+  const live = useQuery({ ...objectQuery(id, asOf), enabled: allowed, retry: false, placeholderData: keepPreviousData })
+  const isGone = !asOf && isMissing(live.error)
+  const history = useInfiniteQuery({ ...historyQuery(id), enabled: allowed && isGone, retry: false })
+  const newest = history.data?.pages[0]?.items[0]
+  const deleted = isGone && newest?.deletedAt ? newest : undefined
+  const error = deleted || (isGone && history.isPending) ? undefined : live.error
+  return { object: isMissing(live.error) ? deleted : live.data, isReading: live.isPlaceholderData, error, retry: () => void live.refetch() }
 }
 
 export function ObjectPage() {
   const { objectId = '' } = useParams({ strict: false })
-  const [search, change] = useUrlState(parse)
-  const read = useScope('graph:read')
-  const { object, error, retry } = useObject(objectId, search.asOf, read.allowed)
-  const above = (
-    <Link to="/graph" search={{ asOf: search.asOf }} className="hover:underline">
-      Graph
-    </Link>
-  )
-  const banner = search.asOf && <AsOfBanner asOf={search.asOf} onLeave={() => change({ asOf: '' })} />
-  if (!read.allowed || error || !object) {
-    return (
-      <>
-        <PageHeader title="Object" above={above} />
-        {banner}
-        {!read.allowed ? (
-          <EmptyState title="You cannot see the graph.">{read.reason}</EmptyState>
-        ) : error && search.asOf && isMissing(error) ? (
-          <EmptyState title="The object was not there at that moment." action={<Button onClick={() => change({ asOf: '' })}>Back to now</Button>}>
-            It was created later, or was deleted then.
-          </EmptyState>
-        ) : error ? (
-          <ErrorState error={error} what="The object could not be loaded." onRetry={retry} />
-        ) : (
-          <SkeletonRows rows={8} />
-        )}
-      </>
-    )
-  }
-  return <Loaded key={object.id} object={object} search={search} change={change} above={above} banner={banner} />
+  return <ObjectView key={objectId} id={objectId} />
 }
 
-type LoadedProps = { object: GraphObject; search: Search; change: ReturnType<typeof useUrlState<Search>>[1]; above: ReactNode; banner: ReactNode }
-
-function Loaded({ object, search, change, above, banner }: LoadedProps) {
+function ObjectView({ id }: { id: string }) {
+  const [search, change] = useUrlState(parse)
+  const read = useScope('graph:read')
   const write = useScope('graph:write')
-  const [dialog, setDialog] = useState<'edit' | 'delete' | 'restore'>()
-  const isDeleted = Boolean(object.deletedAt)
-  const reason = search.asOf ? 'Nothing can be changed in the past.' : isDeleted ? 'The object is deleted. Restore it first.' : write.reason
-  const title = titleOf(object)
+  const { object, isReading, error, retry } = useObject(id, search.asOf, read.allowed)
+  const [dialog, setDialog] = useState<Dialog>()
+  const isDeleted = Boolean(object?.deletedAt)
+  const reason = search.asOf ? 'Nothing can be changed in the past.' : isDeleted ? 'The object is deleted. Restore it first.' : isReading ? 'The object is being loaded.' : write.reason
+  const isShown = object !== undefined && !error
+  const title = isShown ? titleOf(object) : 'Object'
   useActions(
     useMemo(
       () =>
-        reason
-          ? []
-          : [
-              { id: 'object-edit', label: 'Edit this object…', group: 'On this page', run: () => setDialog('edit') },
-              { id: 'object-delete', label: 'Delete this object…', group: 'On this page', run: () => setDialog('delete') },
-            ],
-      [reason],
+        isShown
+          ? [
+              { id: 'object-edit', label: 'Edit this object…', group: 'On this page', disabledReason: reason, run: () => setDialog('edit') },
+              { id: 'object-delete', label: 'Delete this object…', group: 'On this page', disabledReason: reason, run: () => setDialog('delete') },
+            ]
+          : [],
+      [reason, isShown],
     ),
   )
   return (
     <>
       <PageHeader
         title={title}
-        above={above}
+        above={
+          <Link to="/graph" search={{ asOf: search.asOf }} className="hover:underline">
+            Graph
+          </Link>
+        }
         heading={
-          <span className="flex flex-wrap items-center gap-2">
-            <span className="min-w-0 break-words">{title}</span>
-            <TypeTag type={object.type} />
-            {object.status && <Badge tone="run">{object.status}</Badge>}
-            {isDeleted && <Badge tone="fail">Deleted</Badge>}
-          </span>
+          isShown ? (
+            <span className="flex flex-wrap items-center gap-2">
+              <span className="min-w-0 break-words">{title}</span>
+              <TypeTag type={object.type} />
+              {object.status && <Badge tone="run">{object.status}</Badge>}
+              {isDeleted && <Badge tone="fail">Deleted</Badge>}
+            </span>
+          ) : undefined
         }
         actions={
-          <>
-            <Link to="/graph" search={{ view: 'explore', from: object.id, asOf: search.asOf }} className={buttonClass()}>
-              <Waypoints aria-hidden size={14} />
-              Explore
-            </Link>
-            {isDeleted ? (
-              <Button variant="primary" icon={<ArchiveRestore aria-hidden size={14} />} disabledReason={write.reason} onClick={() => setDialog('restore')}>
-                Restore…
-              </Button>
-            ) : (
-              <>
-                <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={reason} onClick={() => setDialog('delete')}>
-                  Delete…
-                </Button>
-                <Button variant="primary" icon={<Pencil aria-hidden size={14} />} disabledReason={reason} onClick={() => setDialog('edit')}>
-                  Edit
-                </Button>
-              </>
-            )}
-          </>
+          read.allowed && (
+            <>
+              {/* It is here whether the object was there or not, so that it keeps the focus from one moment to the next. */}
+              <AsOfField value={search.asOf} onChange={(asOf) => change({ asOf })} />
+              {isShown && <ObjectActions object={object} asOf={search.asOf} reason={reason} restoreReason={write.reason} onOpen={setDialog} />}
+            </>
+          )
         }
       />
-      {banner}
-      <Tabs
-        label="Views of the object"
-        value={search.tab ?? 'object'}
-        onChange={(tab) => change({ tab: tab === 'history' ? tab : '', v: '', with: '' })}
-        tabs={[
-          { key: 'object', label: 'Object', panel: <Facts object={object} asOf={search.asOf} title={title} reason={reason} onAsOf={(asOf) => change({ asOf })} /> },
-          { key: 'history', label: 'History', count: object.version, panel: <HistoryPanel id={object.id} current={object} chosen={search.v} against={search.with} onChange={change} disabledReason={reason} /> },
-        ]}
-      />
-      {dialog === 'edit' && <EditObjectDialog object={object} onClose={() => setDialog(undefined)} />}
-      {dialog === 'delete' && <DeleteDialog object={object} onClose={() => setDialog(undefined)} />}
-      {dialog === 'restore' && <RestoreDialog object={object} onClose={() => setDialog(undefined)} />}
+      {search.asOf && <AsOfBanner asOf={search.asOf} onLeave={() => change({ asOf: '' })} />}
+      {!read.allowed ? (
+        <EmptyState title="You cannot see the graph.">{read.reason}</EmptyState>
+      ) : error && search.asOf && isMissing(error) ? (
+        <EmptyState title="The object was not there at that moment." action={<Button onClick={() => change({ asOf: '' })}>Back to now</Button>}>
+          It was created later, or was deleted then.
+        </EmptyState>
+      ) : error ? (
+        <ErrorState error={error} what="The object could not be loaded." onRetry={retry} />
+      ) : !object ? (
+        <SkeletonRows rows={8} />
+      ) : (
+        <div aria-busy={isReading || undefined}>
+          <Tabs
+            label="Views of the object"
+            value={search.tab ?? 'object'}
+            onChange={(tab) => change({ tab: tab === 'history' ? tab : '', v: '', with: '' })}
+            tabs={[
+              { key: 'object', label: 'Object', panel: <Facts object={object} asOf={search.asOf} title={title} reason={reason} /> },
+              // The number of versions is not known at an earlier moment.
+              { key: 'history', label: 'History', count: search.asOf ? undefined : object.version, panel: <HistoryPanel object={object} search={search} onChange={change} disabledReason={reason} /> },
+            ]}
+          />
+        </div>
+      )}
+      {object && dialog === 'edit' && <EditObjectDialog object={object} onClose={() => setDialog(undefined)} />}
+      {object && dialog === 'delete' && <DeleteDialog object={object} onClose={() => setDialog(undefined)} />}
+      {object && dialog === 'restore' && <RestoreDialog object={object} onClose={() => setDialog(undefined)} />}
     </>
   )
 }
 
-function Facts({ object, asOf, title, reason, onAsOf }: { object: GraphObject; asOf: string | undefined; title: string; reason: string | undefined; onAsOf: (next: string | undefined) => void }) {
+type ActionsProps = { object: GraphObject; asOf: string | undefined; reason: string | undefined; restoreReason: string | undefined; onOpen: (dialog: Dialog) => void }
+
+function ObjectActions({ object, asOf, reason, restoreReason, onOpen }: ActionsProps) {
+  return (
+    <>
+      {object.deletedAt ? (
+        <Button icon={<Waypoints aria-hidden size={14} />} disabledReason="A deleted object has no connections. Restore it first.">
+          Explore
+        </Button>
+      ) : (
+        <Link to="/graph" search={{ view: 'explore', from: object.id, asOf }} className={buttonClass()}>
+          <Waypoints aria-hidden size={14} />
+          Explore
+        </Link>
+      )}
+      {object.deletedAt ? (
+        <Button variant="primary" icon={<ArchiveRestore aria-hidden size={14} />} disabledReason={restoreReason} onClick={() => onOpen('restore')}>
+          Restore…
+        </Button>
+      ) : (
+        <>
+          <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={reason} onClick={() => onOpen('delete')}>
+            Delete…
+          </Button>
+          <Button variant="primary" icon={<Pencil aria-hidden size={14} />} disabledReason={reason} onClick={() => onOpen('edit')}>
+            Edit
+          </Button>
+        </>
+      )}
+    </>
+  )
+}
+
+function Facts({ object, asOf, title, reason }: { object: GraphObject; asOf: string | undefined; title: string; reason: string | undefined }) {
   return (
     <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,22rem)]">
       <div className="grid min-w-0 gap-4">
@@ -180,10 +195,7 @@ function Facts({ object, asOf, title, reason, onAsOf }: { object: GraphObject; a
               ],
             ]}
           />
-          {object.reason && <p className="mt-3 rounded-md bg-sunken px-3 py-2 text-xs break-words text-text-2">{object.reason}</p>}
-          <div className="mt-3 border-t border-line pt-3">
-            <AsOfField value={asOf} onChange={onAsOf} />
-          </div>
+          {object.reason && <p className="mt-3 rounded-md bg-sunken px-3 py-2 text-xs break-words text-text-2"><WithCode text={object.reason} /></p>}
         </Card>
         <SourcesCard sources={object.sources ?? []} />
       </div>
