@@ -1,7 +1,7 @@
 import tailwindcss from '@tailwindcss/vite'
 import react from '@vitejs/plugin-react'
 import { fileURLToPath } from 'node:url'
-import { defineConfig } from 'vite'
+import { defineConfig, type Plugin } from 'vite'
 
 // `EMERGENT_URL` names the server that `npm run dev` calls; its host name has to be one that the server expects.
 const server = process.env.EMERGENT_URL ?? 'http://127.0.0.1:4400'
@@ -10,17 +10,36 @@ const proxied = ['/api', '/login', '/v1', '/health', '/ready']
 const proxy = Object.fromEntries(proxied.map((path) => [path, server]))
 
 // Without groups every icon and helper that two pages share would be a file of its own: a hundred small files, which
-// compress badly and are imported by name in every page. `tags` is what the first screen needs before anything else.
+// compress badly and are imported by name in every page. `tags` is what the first screen needs before anything else;
+// the first page uses nothing of `work` and `agents`, which hold what the pages of one subject share.
 const GROUPS = [
   { name: 'main', tags: ['$initial' as const], priority: 3 },
   { name: 'icons', test: /lucide-react/, priority: 2 },
   { name: 'forms', test: /[\\/]app[\\/]ui[\\/](Dialog|ConfirmDialog|Field|JsonField)/, priority: 1 },
-  { name: 'common', minShareCount: 6 },
+  { name: 'common', minShareCount: 6, priority: 1 },
+  { name: 'work', test: /[\\/](pages[\\/](run|inbox|workflow)[\\/]|api[\\/]stream|ui[\\/]Markdown)/, minShareCount: 2 },
+  { name: 'agents', test: /[\\/]pages[\\/](agents|mcp-servers|products)[\\/]/, minShareCount: 2 },
 ]
 
+// Each shape of an icon has a key of six random letters, which no compression makes shorter, and each icon its former
+// names. The shapes of an icon never change their order, so that their places are keys as good as these.
+const shortIcons: Plugin = {
+  name: 'short-icons',
+  apply: 'build',
+  transform: {
+    filter: { id: /lucide-react[\\/]dist[\\/]esm[\\/]icons[\\/]/ },
+    handler(code) {
+      let place = 0
+      return { code: code.replace(/key: "\w+"/g, () => `key: "${place++}"`).replace(/,\s*aliases: \[[^\]]*\]/, ''), map: null }
+    },
+  },
+}
+
+const app = (path: string) => fileURLToPath(new URL(`./app${path}`, import.meta.url))
+
 export default defineConfig({
-  plugins: [react(), tailwindcss()],
-  resolve: { alias: { '~': fileURLToPath(new URL('./app', import.meta.url)) } },
+  plugins: [react(), tailwindcss(), shortIcons],
+  resolve: { alias: [{ find: '~', replacement: app('') }, { find: /^events$/, replacement: app('/pages/graph/explore/events.ts') }] },
   server: { proxy },
   preview: { proxy },
   build: {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, it, vi } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { seedGraph } from './graph-seed'
 import { showEverywhere, startAll, visit } from './harness'
 
@@ -57,6 +57,66 @@ it('expands a node by a click and opens it by a double click', async () => {
   await page.waitForTimeout(1000)
   await page.mouse.dblclick(...middle)
   await page.getByRole('heading', { level: 1, name: /Payment gateway/ }).waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+/** One object that knows two others, the second of which knows a third. */
+async function seedNotes(name: string) {
+  const create = async (key: string) => (await all.server.api<{ id: string }>('POST', '/api/graph/objects', { type: 'Note', key: `${name}-${key}`, properties: { title: `${name} ${key}` } })).id
+  const know = (fromId: string, toId: string) => all.server.api('POST', '/api/graph/relationships', { type: 'knows', fromId, toId })
+  const [start, near] = [await create('start'), await create('near')]
+  await know(start, near)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  const before = new Date().toISOString()
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  const [late, far] = [await create('late'), await create('far')]
+  await know(start, late)
+  await know(late, far)
+  return { start, late, before }
+}
+
+it('goes on showing the picture when an expanded object is deleted, or was not there yet', async () => {
+  const { start, late, before } = await seedNotes('Hiring')
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [404] } })
+  const path = `${all.server.url}/graph?view=explore&from=${start}&expanded=${late}`
+  await page.goto(path)
+  await page.locator('[data-picture][data-nodes="4"]').waitFor()
+  await page.getByRole('status').filter({ hasText: 'Live' }).waitFor()
+  await page.goto(`${path}&asOf=${before}`)
+  await page.locator('[data-picture][data-nodes="2"]').waitFor()
+  await page.goto(path)
+  await page.locator('[data-picture][data-nodes="4"]').waitFor()
+  await page.getByRole('status').filter({ hasText: 'Live' }).waitFor()
+  await all.server.api('DELETE', `/api/graph/objects/${late}`)
+  // What was only reached through the deleted object leaves the picture with it.
+  await page.locator('[data-picture][data-nodes="2"]').waitFor()
+  await page.reload()
+  await page.locator('[data-picture][data-nodes="2"]').waitFor()
+  expect(await page.getByRole('alert').count()).toBe(0)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('says that its start was not there, or is deleted, and leads on', async () => {
+  const { start, late, before } = await seedNotes('Moving')
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [404] } })
+  await page.goto(`${all.server.url}/graph?view=explore&from=${late}&asOf=${before}`)
+  const state = page.getByRole('main')
+  await state.getByText('The object was not there at that moment.').waitFor()
+  await state.getByRole('button', { name: 'Back to now' }).last().click()
+  await page.locator('[data-picture][data-nodes="3"]').waitFor()
+  await all.server.api('DELETE', `/api/graph/objects/${late}`)
+  await state.getByText('The object is not there.').waitFor()
+  await state.getByRole('button', { name: 'Choose another start' }).click()
+  await page.getByText('Where do you want to start?').waitFor()
+  await page.goto(`${all.server.url}/graph/objects/${start}`)
+  await page.getByRole('link', { name: 'Explore' }).waitFor()
+  await page.goto(`${all.server.url}/graph/objects/${late}`)
+  await page.getByRole('button', { name: 'Restore…' }).waitFor()
+  const explore = page.getByRole('button', { name: 'Explore' })
+  expect(await explore.getAttribute('aria-description')).toMatch(/deleted/)
+  expect(await page.getByRole('main').getByRole('link', { name: 'Explore' }).count()).toBe(0)
   misbehaviour.check()
   await context.close()
 })

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { seedGraph } from './graph-seed'
-import { showEverywhere, startAll, visit } from './harness'
+import { held, showEverywhere, startAll, visit } from './harness'
 
 type Found = { id: string; version: number; properties: Record<string, unknown>; deletedAt?: string }
 
@@ -68,6 +68,28 @@ it('searches by words, by meaning and by both, and says why', async () => {
   await context.close()
 })
 
+it('follows a name from one object to another, and says over which', async () => {
+  const ledger = await all.server.api<Found>('POST', '/api/graph/objects', { type: 'Company', key: 'harbour-ledger', properties: { name: 'Harbour Ledger', text: 'The Harbour Ledger is a shipping register. Its founder was Ottilie Brandt.' } })
+  for (const number of [1, 2]) await all.server.api('POST', '/api/graph/objects', { type: 'Company', properties: { name: `Register ${number}`, text: 'A founder of a register of ledgers in a harbour.' } })
+  await all.server.api('POST', '/api/graph/objects', { type: 'Letter', properties: { title: 'Early years', text: 'Ottilie Brandt grew up in Tromsø and learned to sail there.' } })
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/graph?q=founder+of+the+Harbour+Ledger`)
+  const row = page.getByRole('listitem').filter({ hasText: 'Early years' })
+  await page.getByRole('link', { name: 'Harbour Ledger' }).first().waitFor()
+  for (const mode of ['linked', 'auto']) {
+    await page.getByLabel('Search by').selectOption(mode)
+    await page.waitForURL(new RegExp(`mode=${mode}`))
+    await row.getByText(/Linked by the name “ottilie brandt”, which Harbour Ledger has too/).waitFor()
+  }
+  await page.getByLabel('Search by').selectOption('hybrid')
+  await page.getByText(/Linked by/).first().waitFor({ state: 'detached' })
+  await page.goto(`${all.server.url}/graph?q=founder+of+the+Harbour+Ledger&mode=linked`)
+  await row.getByRole('link', { name: 'Harbour Ledger' }).click()
+  await page.waitForURL(`**/graph/objects/${ledger.id}*`)
+  misbehaviour.check()
+  await context.close()
+})
+
 it('creates an object with the fields of its schema, and shows what the API refuses at the field', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [400] } })
   await page.goto(`${all.server.url}/graph`)
@@ -106,6 +128,26 @@ it('imports lines, names wrong ones, and exports', async () => {
   await dialog.getByRole('button', { name: 'Close' }).first().click()
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export' }).click()])
   expect(readFileSync((await file.path())!, 'utf8')).toContain('"kestrel-mail"')
+  misbehaviour.check()
+  await context.close()
+})
+
+it('has the fields of the schema in the form, also when it is opened before the packs are there', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  const { id } = await get('Incident/inc-2052')
+  const packs = await held(page, '**/api/template-packs?**')
+  await page.goto(`${all.server.url}/graph/objects/${id}`)
+  await page.getByRole('button', { name: 'Edit' }).click()
+  const dialog = page.getByRole('dialog', { name: /^Edit / })
+  await dialog.getByRole('status', { name: 'Loading' }).waitFor()
+  await packs.arrived
+  packs.release()
+  expect(await dialog.getByLabel('severity').inputValue()).toBe('medium')
+  await page.waitForFunction(() => document.activeElement?.closest('[role=dialog]'))
+  await dialog.getByLabel('minutes').fill('42')
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  await dialog.waitFor({ state: 'detached' })
+  expect((await get(id)).properties).toMatchObject({ severity: 'medium', minutes: 42 })
   misbehaviour.check()
   await context.close()
 })
@@ -185,6 +227,36 @@ it('follows a fact to its run and call, and shows changes as they happen', async
   await page.getByRole('tab', { name: /History/ }).click()
   await page.getByRole('link', { name: /incident-correlator, run/ }).click()
   await page.waitForURL(`**/runs/${seeded.run}*`)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('lists deleted objects and restores one', async () => {
+  const { id } = await all.server.api<Found>('POST', '/api/graph/objects', { type: 'Note', key: 'gone', properties: { title: 'Gone for now' } })
+  await all.server.api('DELETE', `/api/graph/objects/${id}`)
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/graph?type=Note`)
+  await page.getByRole('switch', { name: 'Deleted' }).click()
+  await page.waitForURL(/deleted=true/)
+  const row = page.getByRole('table', { name: 'Deleted objects' }).getByRole('row').filter({ hasText: 'Gone for now' })
+  await row.getByRole('button', { name: 'Restore Gone for now' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Restore the object' }).click()
+  await page.getByText('Gone for now was restored.').waitFor()
+  await row.waitFor({ state: 'detached' })
+  // The focus stays in the list, although the button is gone.
+  await page.waitForFunction(() => document.activeElement?.closest('[role=group]')?.getAttribute('aria-label') === 'Results')
+  expect((await get('Note/gone')).deletedAt).toBeUndefined()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('shows two versions side by side', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/graph/objects/${seeded.incident}?tab=history`)
+  await page.getByRole('switch', { name: 'Side by side' }).click()
+  const versions = page.getByRole('region', { name: /^Version \d+ and version \d+$/ })
+  await versions.getByRole('columnheader').first().waitFor()
+  expect(await versions.getByRole('columnheader').allInnerTexts()).toEqual([expect.stringMatching(/^Version \d+$/), expect.stringMatching(/^Version \d+$/)])
   misbehaviour.check()
   await context.close()
 })

@@ -1,3 +1,4 @@
+import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Download, Plus, Search, Upload, Waypoints } from 'lucide-react'
 import { useEffect, useMemo, useRef, useState } from 'react'
@@ -17,13 +18,15 @@ import { download } from '~/util/download'
 import { CreateObjectDialog } from './CreateObjectDialog'
 import type { GraphSearch } from './graph-search'
 import { ImportDialog } from './ImportDialog'
-import { ObjectList } from './ObjectList'
+import { listQuery, ObjectList } from './ObjectList'
 import { SearchHits } from './SearchHits'
 import { formatCount } from '~/util/format'
 import { useKnownTypes, useTypeCounts } from './use-known-types'
 
 const MODE_OPTIONS = [
   { value: 'hybrid', label: 'Words and meaning' },
+  { value: 'linked', label: 'Words, meaning and links' },
+  { value: 'auto', label: 'Automatic, as agents search' },
   { value: 'text', label: 'Words' },
   { value: 'vector', label: 'Meaning' },
 ]
@@ -34,9 +37,9 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
   const [dialog, setDialog] = useState<'create' | 'import'>()
   const [isExporting, setExporting] = useState(false)
   const write = useScope('graph:write')
-  const past = search.asOf ? 'Nothing can be changed in the past.' : undefined
-  const isFiltered = [search.q, search.type, search.status, search.label, search.system, search.asOf].some((value) => value !== undefined)
-  const clear = () => onChange({ q: '', type: '', status: '', label: '', system: '', asOf: '' })
+  const changeReason = search.asOf ? 'Nothing can be changed in the past.' : write.reason
+  const isFiltered = [search.q, search.type, search.status, search.label, search.system, search.deleted, search.asOf].some((value) => value !== undefined)
+  const clear = () => onChange({ q: '', type: '', status: '', label: '', system: '', deleted: '', asOf: '' })
 
   const runExport = useMemo(
     () => async () => {
@@ -55,11 +58,11 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
   useActions(
     useMemo(
       () => [
-        { id: 'graph-create', label: 'Create an object…', group: 'On this page', run: () => setDialog('create') },
-        { id: 'graph-import', label: 'Import objects…', group: 'On this page', run: () => setDialog('import') },
+        { id: 'graph-create', label: 'Create an object…', group: 'On this page', disabledReason: changeReason, run: () => setDialog('create') },
+        { id: 'graph-import', label: 'Import objects…', group: 'On this page', disabledReason: changeReason, run: () => setDialog('import') },
         { id: 'graph-export', label: 'Export the graph', group: 'On this page', run: () => void runExport() },
       ],
-      [runExport],
+      [changeReason, runExport],
     ),
   )
   return (
@@ -73,13 +76,13 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
               <Waypoints aria-hidden size={14} />
               Explore
             </Link>
-            <Button icon={<Upload aria-hidden size={14} />} disabledReason={past ?? write.reason} onClick={() => setDialog('import')}>
+            <Button icon={<Upload aria-hidden size={14} />} disabledReason={changeReason} onClick={() => setDialog('import')}>
               Import…
             </Button>
             <Button icon={<Download aria-hidden size={14} />} busy={isExporting} onClick={() => void runExport()}>
               Export
             </Button>
-            <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={past ?? write.reason} onClick={() => setDialog('create')}>
+            <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={changeReason} onClick={() => setDialog('create')}>
               New object
             </Button>
           </>
@@ -92,6 +95,10 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
         {search.q && search.asOf ? (
           <EmptyState icon={<Search aria-hidden size={18} />} title="A search finds what there is now." action={<Button onClick={() => onChange({ q: '' })}>List the objects of that moment</Button>}>
             Go back to now to search, or list the objects of that moment with the filters.
+          </EmptyState>
+        ) : search.q && search.deleted ? (
+          <EmptyState icon={<Search aria-hidden size={18} />} title="A search finds no deleted objects." action={<Button onClick={() => onChange({ q: '' })}>List the deleted objects</Button>}>
+            List them with the filters, or search among the objects that are there.
           </EmptyState>
         ) : search.q ? (
           <SearchHits search={{ ...search, q: search.q }} onChange={onChange} onClear={clear} />
@@ -128,17 +135,24 @@ function SearchBar({ search, onChange }: { search: GraphSearch; onChange: GraphC
 }
 
 function GraphFilters({ search, onChange, isFiltered, onClear }: { search: GraphSearch; onChange: GraphChange; isFiltered: boolean; onClear: () => void }) {
-  const known = useKnownTypes()
   const counts = useTypeCounts()
-  const types = search.type && !known.includes(search.type) ? [search.type, ...known] : known
+  const known = useKnownTypes()
+  // Types that only objects of another moment or deleted ones have: those of the rows that the list has read. Without
+  // the chosen type, so that it does not take the others away.
+  const read = useInfiniteQuery({ ...listQuery({ ...search, type: undefined }), enabled: false, placeholderData: undefined }).data
+  const found = read?.pages.flatMap((page) => page.items.map((object) => object.type)) ?? []
+  const types = [...new Set([...known, ...found, ...(search.type ? [search.type] : [])])].sort((a, b) => a.localeCompare(b))
+  // The counts are those of the objects that are there now.
+  const isCounted = counts !== undefined && !search.asOf && !search.deleted
   return (
-    <FilterBar isFiltered={isFiltered} onClear={onClear} end={<AsOfField value={search.asOf} onChange={(asOf) => onChange({ asOf })} />}>
-      <FilterSelect label="Type" value={search.type} options={types.map((type) => ({ value: type, label: `${type} (${formatCount(counts.get(type) ?? 0)})` }))} onChange={(type) => onChange({ type })} />
+    <FilterBar isFiltered={isFiltered} onClear={onClear} end={<AsOfField value={search.asOf} onChange={(asOf) => onChange({ asOf, deleted: '' })} />}>
+      <FilterSelect label="Type" value={search.type} options={types.map((type) => ({ value: type, label: isCounted ? `${type} (${formatCount(counts.get(type) ?? 0)})` : type }))} onChange={(type) => onChange({ type })} />
       <div className="flex gap-1.5 max-sm:w-full">
         <FilterText label="Status" value={search.status} onChange={(status) => onChange({ status })} />
         <FilterText label="Label" value={search.label} onChange={(label) => onChange({ label })} />
       </div>
       {!search.type && <Switch label={<span className="text-xs text-text-2">Tasks and sessions too</span>} checked={search.system === 'true'} onChange={(system) => onChange({ system: system ? 'true' : undefined })} />}
+      {!search.asOf && <Switch label={<span className="text-xs text-text-2">Deleted</span>} checked={search.deleted === 'true'} onChange={(deleted) => onChange({ deleted: deleted ? 'true' : undefined })} />}
     </FilterBar>
   )
 }

@@ -56,6 +56,7 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
     <Dialog
       open
       onClose={onClose}
+      isSaved={progress?.done}
       title="Import objects and relationships"
       description="NDJSON: one JSON object on each line. Objects are matched by type and key, so the same file can be imported again."
       footer={

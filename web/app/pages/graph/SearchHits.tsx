@@ -14,8 +14,6 @@ import type { GraphSearch } from './graph-search'
 import { Marked } from './Marked'
 
 const LIMIT = 50
-/** The defaults of the fusion, see docs/graph.md. */
-const K = 60
 
 type Props = { search: GraphSearch & { q: string }; onChange: (change: Partial<Record<keyof GraphSearch, string | undefined>>) => void; onClear: () => void }
 
@@ -30,6 +28,7 @@ export function SearchHits({ search, onChange, onClear }: Props) {
       labels: search.label ? [search.label] : undefined,
       status: search.status,
       includeSystem: search.system ? true : undefined,
+      explain: mode === 'linked' || mode === 'auto' ? true : undefined,
     }),
   )
   if (query.error) return <ErrorState error={query.error} what="The search failed." onRetry={() => void query.refetch()} />
@@ -61,7 +60,7 @@ export function SearchHits({ search, onChange, onClear }: Props) {
       ) : (
         <ol className="divide-y divide-line">
           {hits.map((hit) => (
-            <HitRow key={hit.object.id} hit={hit} query={search.q} />
+            <HitRow key={hit.object.id} hit={hit} query={search.q} from={hits.find(({ object }) => object.id === hit.channels.link?.from)} />
           ))}
         </ol>
       )}
@@ -69,8 +68,10 @@ export function SearchHits({ search, onChange, onClear }: Props) {
   )
 }
 
-function HitRow({ hit, query }: { hit: Hit; query: string }) {
+/** `from` is the hit that led to this one over a name that both have, if it is among the hits. */
+function HitRow({ hit, query, from }: { hit: Hit; query: string; from: Hit | undefined }) {
   const { object } = hit
+  const { link } = hit.channels
   return (
     <li className="relative grid gap-x-4 gap-y-1.5 px-4 py-3 hover:bg-hover sm:grid-cols-[minmax(0,1fr)_auto]">
       <div className="min-w-0">
@@ -84,17 +85,25 @@ function HitRow({ hit, query }: { hit: Hit; query: string }) {
         <p className="mt-0.5 line-clamp-2 break-words text-text-2">
           <Marked text={summaryOf(object)} query={query} />
         </p>
+        {link && (
+          // Above the link that fills the row.
+          <p className="relative z-1 mt-1 w-fit text-xs break-words text-text-2">
+            Linked by the name “{link.name}”, which{' '}
+            <Link to="/graph/objects/$objectId" params={{ objectId: link.from }} className="text-accent-text hover:underline">
+              {from ? titleOf(from.object) : 'another object'}
+            </Link>{' '}
+            has too
+          </p>
+        )}
       </div>
       <Why hit={hit} />
     </li>
   )
 }
 
-/** Why a hit was found: its rank and measure in each channel, and how they make the score. */
+/** Why a hit was found: its rank and measure in each channel, and the score that follows from them. */
 function Why({ hit }: { hit: Hit }) {
   const { text, vector } = hit.channels
-  const parts = [text, vector].filter((channel) => channel !== null && channel !== undefined)
-  const sum = `${parts.map((channel) => `1/(${K} + ${channel.rank})`).join(' + ')} = ${hit.score.toFixed(4)}`
   return (
     <div className="relative z-1 flex flex-wrap items-center gap-1.5 self-start sm:flex-nowrap" role="group" aria-label="Why it was found">
       {text && (
@@ -111,7 +120,7 @@ function Why({ hit }: { hit: Hit }) {
           </span>
         </Tooltip>
       )}
-      <Tooltip text={`Each channel adds 1/(${K} + rank): ${sum}`}>
+      <Tooltip text="Words and meaning add up to it, and a link raises it. Only the order of the scores has a meaning.">
         <span className="text-xs text-text-2">
           Score <span className="font-mono">{hit.score.toFixed(4)}</span>
         </span>

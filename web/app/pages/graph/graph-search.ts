@@ -1,7 +1,7 @@
 import { oneOf, type RawSearch } from '~/hooks/use-url-state'
 import { parseTime } from '~/util/periods'
 
-export const MODES = ['hybrid', 'text', 'vector'] as const
+export const MODES = ['hybrid', 'auto', 'linked', 'text', 'vector'] as const
 export const DEPTHS = ['1', '2', '3', '4'] as const
 
 export type GraphSearch = {
@@ -12,6 +12,8 @@ export type GraphSearch = {
   status: string | undefined
   label: string | undefined
   system: 'true' | undefined
+  /** The deleted objects instead of the live ones. It is about now, so it is not combined with `asOf`. */
+  deleted: 'true' | undefined
   asOf: string | undefined
   /** The object that the exploration starts at, how far it goes, and what was expanded. */
   from: string | undefined
@@ -28,6 +30,7 @@ export function parseGraphSearch(raw: RawSearch): GraphSearch {
     status: raw.status || undefined,
     label: raw.label || undefined,
     system: oneOf(['true'], raw.system),
+    deleted: parseTime(raw.asOf) ? undefined : oneOf(['true'], raw.deleted),
     asOf: parseTime(raw.asOf),
     from: raw.from || undefined,
     depth: oneOf(DEPTHS, raw.depth),

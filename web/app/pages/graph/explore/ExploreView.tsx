@@ -1,7 +1,8 @@
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Crosshair, List, Maximize, Minus, Plus, RefreshCw, Waypoints } from 'lucide-react'
 import { useCallback, useMemo, useState } from 'react'
-import { AsOfBanner } from '~/ui/AsOf'
+import { isMissing } from '~/api/errors'
+import { AsOfBanner, AsOfField } from '~/ui/AsOf'
 import { Badge } from '~/ui/Badge'
 import { Button, buttonClass, IconButton } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
@@ -36,10 +37,13 @@ export default function ExploreView({ search, onChange }: { search: GraphSearch;
         </Link>
       }
       actions={
-        <Link to="/graph" search={{ asOf }} className={buttonClass()}>
-          <List aria-hidden size={14} />
-          List
-        </Link>
+        <>
+          <AsOfField value={asOf} onChange={(next) => onChange({ asOf: next })} />
+          <Link to="/graph" search={{ asOf }} className={buttonClass()}>
+            <List aria-hidden size={14} />
+            List
+          </Link>
+        </>
       }
     />
   )
@@ -97,6 +101,23 @@ function Explorer({ search, from, onChange }: { search: GraphSearch; from: strin
     return [...found].sort((a, b) => b[1] - a[1])
   }, [nodes])
 
+  // Only the start itself can be missing here: expanded objects that are gone are left out of the picture.
+  if (isMissing(error)) {
+    return (
+      <EmptyState
+        icon={<Waypoints aria-hidden size={18} />}
+        title={search.asOf ? 'The object was not there at that moment.' : 'The object is not there.'}
+        action={
+          <div className="flex flex-wrap justify-center gap-2">
+            {search.asOf && <Button onClick={() => onChange({ asOf: '' })}>Back to now</Button>}
+            <Button onClick={() => onChange({ from: '', expanded: '' }, { push: true })}>Choose another start</Button>
+          </div>
+        }
+      >
+        {search.asOf ? 'It was created later, or was deleted then.' : 'It was deleted, or belongs to another project.'}
+      </EmptyState>
+    )
+  }
   if (error) return <ErrorState error={error} what="The graph around this object could not be loaded." onRetry={refetch} />
   if (isLoading) return <SkeletonRows rows={8} />
   const root = nodes.find((node) => node.id === from || `${node.type}/${node.key}` === from) ?? nodes[0]

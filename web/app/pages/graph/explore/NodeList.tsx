@@ -80,7 +80,7 @@ export function NodeList({ nodes, edges, root, expanded, selected, onSelect, onE
             <span className="truncate">{titleOf(chosen)}</span>
             <TypeTag type={chosen.type} />
           </p>
-          <p className="line-clamp-3 break-words text-text-2">{summaryOf(chosen)}</p>
+          {summaryOf(chosen) !== titleOf(chosen) && <p className="line-clamp-3 break-words text-text-2">{summaryOf(chosen)}</p>}
           <div className="flex gap-2">
             <Link to="/graph/objects/$objectId" params={{ objectId: chosen.id }} search={{ asOf }} className={buttonClass('primary', 'sm')}>
               Open

@@ -26,7 +26,7 @@ export function drawLabel(context: CanvasRenderingContext2D, data: Shown, fontSi
   context.fillText(text, left, top)
 }
 
-/** The name of a node under the pointer, on a box in the colours of the theme. */
+/** The whole name of a node that is selected or under the pointer, on a box over its label: the name is there once. */
 export function drawHover(context: CanvasRenderingContext2D, data: Shown, fontSize: number, theme: Theme) {
   context.beginPath()
   context.arc(data.x, data.y, data.size + 3, 0, Math.PI * 2)
@@ -36,14 +36,15 @@ export function drawHover(context: CanvasRenderingContext2D, data: Shown, fontSi
   if (!data.label) return
   context.font = `500 ${fontSize}px system-ui, sans-serif`
   const width = context.measureText(data.label).width
-  const left = data.x + data.size + 6
+  const left = data.x - width / 2 - 6
+  const top = data.y + data.size + 2
   context.beginPath()
-  context.roundRect(left, data.y - fontSize / 2 - 5, width + 12, fontSize + 10, 5)
+  context.roundRect(left, top, width + 12, fontSize + 10, 5)
   context.fillStyle = theme.raised
   context.fill()
   context.strokeStyle = theme.line
   context.lineWidth = 1
   context.stroke()
   context.fillStyle = theme.text
-  context.fillText(data.label, left + 6, data.y + fontSize / 3)
+  context.fillText(data.label, left + 6, top + fontSize / 2 + 5 + fontSize / 3)
 }

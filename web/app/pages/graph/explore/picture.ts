@@ -149,7 +149,7 @@ export class Picture {
 
   #look(id: string, data: Record<string, unknown>) {
     if (this.#isDimmed(id)) return { ...data, color: this.#theme.dimmed, label: null, size: (data.size as number) * DIMMED_SIZE, zIndex: 0 }
-    if (id === this.#selected) return { ...data, highlighted: true, forceLabel: true, zIndex: 2 }
+    if (id === this.#selected) return { ...data, highlighted: true, zIndex: 2 }
     return this.#found ? { ...data, forceLabel: this.#found.size < 40, zIndex: 1 } : data
   }
 

@@ -1,6 +1,7 @@
 import { keepPreviousData, useQueries, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { api, unwrap } from '~/api/client'
+import { isMissing } from '~/api/errors'
 import type { Relationship, TraversalNode } from '~/api/graph'
 import { keys } from '~/api/keys'
 
@@ -22,7 +23,13 @@ export function useNeighbourhood(from: string, depth: number, expanded: readonly
   const first = useQuery({ ...traversal(from, depth, asOf), placeholderData: keepPreviousData })
   const more = useQueries({
     queries: expanded.map((id) => traversal(id, 1, asOf)),
-    combine: (results) => ({ data: results.map((result) => result.data), error: results.find((result) => result.error)?.error, refetch: () => results.forEach((result) => void result.refetch()) }),
+    combine: (results) => ({
+      // An expanded object may be deleted, or not be there yet at that moment. Then it has no neighbours to show, also not
+      // those that were read before, and the rest of the picture stays.
+      data: results.map((result) => (isMissing(result.error) ? undefined : result.data)),
+      error: results.find((result) => result.error && !isMissing(result.error))?.error,
+      refetch: () => results.forEach((result) => void result.refetch()),
+    }),
   })
   const { data: moreData } = more
   const shown = useMemo(() => {
