@@ -12,33 +12,35 @@ export const Key = ({ children }: { children: ReactNode }) => (
   </kbd>
 )
 
-/** Sends the form of a field with Ctrl+Enter. */
-export const onSend = (send: () => void) => (event: React.KeyboardEvent) => {
+/** Sends the form of a field with Ctrl+Enter: once, however long the keys are held, and not while it is being sent. */
+export const onSend = (send: () => void, isBusy: boolean) => (event: React.KeyboardEvent) => {
   if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return
   event.preventDefault()
-  send()
+  if (!isBusy && !event.repeat) send()
 }
 
 type Mode = 'edit' | 'deny' | undefined
 
-export function ApprovalForm({ item, decide }: { item: Approval; decide: Decide }) {
-  const [mode, setMode] = useState<Mode>()
+type Props = { item: Approval; decide: Decide; /** Which form is open at first. */ initial?: Mode; /** Outside of the inbox: without its keys and its place at the bottom. */ inPlace?: boolean }
+
+export function ApprovalForm({ item, decide, initial, inPlace = false }: Props) {
+  const [mode, setMode] = useState<Mode>(initial)
   const approve = useRef<HTMLButtonElement>(null)
   // One key shows what Enter will do: no single key approves a call.
-  useShortcut('a', () => approve.current?.focus())
-  useShortcut('e', () => setMode('edit'))
-  useShortcut('d', () => setMode('deny'))
+  useShortcut('a', () => approve.current?.focus(), !inPlace)
+  useShortcut('e', () => setMode('edit'), !inPlace)
+  useShortcut('d', () => setMode('deny'), !inPlace)
   return (
-    <div className="sticky bottom-0 -mx-4 -mb-4 max-h-[70vh] space-y-4 overflow-auto border-t border-line bg-surface px-4 py-3 lg:-mx-6 lg:-mb-6 lg:px-6">
+    <div className={inPlace ? 'space-y-4' : 'sticky bottom-0 -mx-4 -mb-4 max-h-[70vh] space-y-4 overflow-auto border-t border-line bg-surface px-4 py-3 lg:-mx-6 lg:-mb-6 lg:px-6'}>
       <div className="flex flex-wrap gap-2">
         <Button ref={approve} variant="primary" icon={<Check aria-hidden size={14} />} busy={decide.isPending} onClick={() => decide.mutate({ decision: 'approve', told: 'The call was approved.' })}>
-          Approve<Key>a</Key>
+          Approve{!inPlace && <Key>a</Key>}
         </Button>
         <Button icon={<Pencil aria-hidden size={14} />} aria-expanded={mode === 'edit'} onClick={() => setMode(mode === 'edit' ? undefined : 'edit')}>
-          Edit the input<Key>e</Key>
+          Edit the input{!inPlace && <Key>e</Key>}
         </Button>
         <Button icon={<X aria-hidden size={14} />} aria-expanded={mode === 'deny'} onClick={() => setMode(mode === 'deny' ? undefined : 'deny')}>
-          Deny<Key>d</Key>
+          Deny{!inPlace && <Key>d</Key>}
         </Button>
       </div>
       {mode === 'edit' && <EditForm item={item} decide={decide} onClose={() => setMode(undefined)} />}
@@ -82,7 +84,7 @@ function EditForm({ item, decide, onClose }: { item: Approval; decide: Decide; o
               setText(event.target.value)
               if (decide.error) decide.reset()
             }}
-            onKeyDown={onSend(send)}
+            onKeyDown={onSend(send, decide.isPending)}
             className="font-mono text-xs!"
           />
         )}
@@ -110,7 +112,7 @@ export function DenyForm({ decide, onClose, action = 'Deny the call', told = 'Th
       }}
     >
       <Field label="Reason" hint="The agent reads it and goes on without the call." problem={problemsOf(decide.error).reason}>
-        {(ids) => <Textarea {...ids} autoFocus rows={2} value={reason} onChange={(event) => setReason(event.target.value)} onKeyDown={onSend(send)} />}
+        {(ids) => <Textarea {...ids} autoFocus rows={2} value={reason} onChange={(event) => setReason(event.target.value)} onKeyDown={onSend(send, decide.isPending)} />}
       </Field>
       <div className="flex flex-wrap gap-2">
         <Button type="submit" variant="danger" busy={decide.isPending}>

@@ -1,30 +1,20 @@
 import { useQuery } from '@tanstack/react-query'
 import { CircleCheck, Info } from 'lucide-react'
-import { api, unwrapPage } from '~/api/client'
 import type { ApiError } from '~/api/errors'
-import { keys } from '~/api/keys'
 import { useScope, useSession } from '~/api/session'
-import type { Schemas } from '~/api/types'
 import { Diff } from '~/ui/Diff'
 import { JsonView } from '~/ui/JsonView'
 import { RelativeTime } from '~/ui/Values'
 import { shortId } from '~/util/format'
+import { DONE, firstDecision, tokenNamesQuery } from './first-decision'
 import { type Item, isCall } from './inbox-state'
-
-type Outcome = Schemas['ApprovalOutcome']
-const DONE: Record<string, string> = { approve: 'approved it', deny: 'denied it', answer: 'answered it' }
 
 /** The person behind a token, by its name where the login may read it. */
 function Who({ tokenId }: { tokenId: string | null | undefined }) {
   const session = useSession()
   const { allowed } = useScope('admin:read')
   const isOwn = tokenId !== null && tokenId !== undefined && tokenId === session?.tokenId
-  const tokens = useQuery({
-    queryKey: [...keys.tokens, 'names'],
-    enabled: allowed && Boolean(tokenId) && !isOwn,
-    staleTime: 60_000,
-    queryFn: ({ signal }) => unwrapPage(api.GET('/api/tokens', { params: { query: { limit: 100 } }, signal })),
-  }).data
+  const tokens = useQuery({ ...tokenNamesQuery, enabled: allowed && Boolean(tokenId) && !isOwn }).data
   if (!tokenId) return <>The server</>
   if (isOwn) return <>You</>
   return <>{tokens?.items.find((token) => token.id === tokenId)?.name ?? `Somebody with the token ${shortId(tokenId)}`}</>
@@ -32,8 +22,7 @@ function Who({ tokenId }: { tokenId: string | null | undefined }) {
 
 /** Shown to whoever decided second. */
 export function LostNotice({ error }: { error: ApiError }) {
-  const details = (error.details ?? {}) as Partial<Outcome> & { decision?: unknown }
-  const first = (typeof details.decision === 'object' && details.decision !== null ? details.decision : details) as Partial<Outcome>
+  const first = firstDecision(error)
   return (
     <div role="alert" className="flex gap-2 rounded-md bg-wait-soft px-3 py-2.5 text-wait">
       <Info aria-hidden size={16} className="mt-0.5 shrink-0" />

@@ -89,7 +89,7 @@ function Decision({ item, decide }: { item: Escalated; decide: Decide }) {
         }}
       >
         <Field label="Or decide in your own words" hint="It is the outcome, and the workflow goes on with it." problem={problemsOf(decide.error).answer}>
-          {(ids) => <Textarea {...ids} ref={field} rows={3} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onSend(send)} />}
+          {(ids) => <Textarea {...ids} ref={field} rows={3} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onSend(send, decide.isPending)} />}
         </Field>
         <Button type="submit" busy={decide.isPending} disabledReason={text.trim() ? undefined : 'Write the outcome first.'}>
           Decide<Key>Ctrl Enter</Key>

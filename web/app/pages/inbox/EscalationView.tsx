@@ -96,7 +96,7 @@ function Resume({ item, decide }: { item: Escalated; decide: Decide }) {
       }}
     >
       <Field label="Note for the next attempt" hint="Failed and skipped tasks are tried again; their agents read the note." problem={problemsOf(decide.error).reason}>
-        {(ids) => <Textarea {...ids} ref={field} rows={3} value={note} onChange={(event) => setNote(event.target.value)} onKeyDown={onSend(send)} />}
+        {(ids) => <Textarea {...ids} ref={field} rows={3} value={note} onChange={(event) => setNote(event.target.value)} onKeyDown={onSend(send, decide.isPending)} />}
       </Field>
       <div className="flex flex-wrap gap-2">
         <Button ref={button} type="submit" variant="primary" icon={<Play aria-hidden size={14} />} busy={decide.isPending}>

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { ArrowLeft, InboxIcon } from 'lucide-react'
-import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { useScope } from '~/api/session'
 import type { InboxItem } from '~/api/types'
 import { useMinWidths } from '~/hooks/use-min-width'
@@ -49,17 +49,29 @@ export function InboxPage() {
     if (isWide && !search.item && first) select(first)
   }, [first, isWide, search.item, select])
 
+  // The answer to a decision may come when another request is shown, or another page.
+  const shown = useRef<string>(undefined)
+  useLayoutEffect(() => {
+    shown.current = search.item
+    return () => {
+      shown.current = undefined
+    }
+  }, [search.item])
   /** Goes on with the request after the one that was decided. The focus stays here, although its button is gone. */
   const detail = useRef<HTMLElement>(null)
-  const goOn = useCallback(() => {
-    if (search.status !== 'pending') return
-    const next = items[index + 1] ?? items[index - 1]
-    const decided = items[index]
-    if (decided) setDone((known) => new Set(known).add(nameOf(decided)))
-    select(isWide ? next?.id : undefined)
-    const place = isWide ? detail.current : document.querySelector<HTMLElement>('main h1')
-    place?.focus({ preventScroll: true })
-  }, [index, isWide, items, search.status, select])
+  const goOn = useCallback(
+    (id: string) => {
+      if (search.status !== 'pending') return
+      const at = items.findIndex((item) => item.id === id)
+      const [decided, next] = [items[at], items[at + 1] ?? items[at - 1]]
+      if (decided) setDone((known) => new Set(known).add(nameOf(decided)))
+      if (shown.current !== id) return
+      select(isWide ? next?.id : undefined)
+      const place = isWide ? detail.current : document.querySelector<HTMLElement>('main h1')
+      place?.focus({ preventScroll: true })
+    },
+    [isWide, items, search.status, select],
+  )
 
   if (!allowed) {
     return (

@@ -15,15 +15,17 @@ import { type Item, isCall, itemQuery } from './inbox-state'
 import { QuestionForm } from './QuestionForm'
 import { problemsOf, useDecide, wasDecided } from './use-decide'
 
-export function ItemDetail({ id, onDecided, onSelect }: { id: string; onDecided: () => void; onSelect: (id: string) => void }) {
+type Props = { /** Called with the id of what was decided, even if it is not shown any more. */ onDecided: (id: string) => void; onSelect: (id: string) => void }
+
+export function ItemDetail({ id, onDecided, onSelect }: Props & { id: string }) {
   const { data, error, refetch } = useQuery(itemQuery(id))
   if (error && !data) return <ErrorState error={error} what="The request could not be loaded." onRetry={() => void refetch()} />
   if (!data) return <SkeletonRows rows={8} />
   return <Loaded item={data} onDecided={onDecided} onSelect={onSelect} />
 }
 
-function Loaded({ item, onDecided, onSelect }: { item: Item; onDecided: () => void; onSelect: (id: string) => void }) {
-  const decide = useDecide(item, onDecided)
+function Loaded({ item, onDecided, onSelect }: Props & { item: Item }) {
+  const decide = useDecide(item, () => onDecided(item.id))
   const isPending = item.status === 'pending'
   const problems = problemsOf(decide.error)
   const isShownAtField = Object.keys(problems).some((name) => ['editedInput', 'answer', 'reason'].includes(name))

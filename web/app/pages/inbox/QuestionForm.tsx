@@ -7,12 +7,14 @@ import type { Approval } from './inbox-state'
 import { fieldsOf, type SchemaField, valueOf } from './schema-fields'
 import { type Decide, problemsOf } from './use-decide'
 
+type Props = { item: Approval; decide: Decide; /** Outside of the inbox: without its keys. */ inPlace?: boolean }
+
 /** Answers a question: by an option, in words, or with a form. */
-export function QuestionForm({ item, decide }: { item: Approval; decide: Decide }) {
+export function QuestionForm({ item, decide, inPlace = false }: Props) {
   const [leaves, setLeaves] = useState(false)
   const form = useRef<HTMLDivElement>(null)
-  useShortcut('r', () => form.current?.querySelector<HTMLElement>('input,textarea,select,button')?.focus())
-  useShortcut('d', () => setLeaves(true))
+  useShortcut('r', () => form.current?.querySelector<HTMLElement>('input,textarea,select,button')?.focus(), !inPlace)
+  useShortcut('d', () => setLeaves(true), !inPlace)
   const { options = [], responseSchema } = item.question ?? {}
   const answer = (value: unknown) => decide.mutate({ decision: 'answer', answer: value, told: 'The question was answered.' })
   const fields = responseSchema ? fieldsOf(responseSchema) : undefined
@@ -26,7 +28,7 @@ export function QuestionForm({ item, decide }: { item: Approval; decide: Decide 
         <DenyForm decide={decide} onClose={() => setLeaves(false)} action="Leave it unanswered" told="The question was left unanswered." />
       ) : (
         <Button onClick={() => setLeaves(true)}>
-          Leave it unanswered<Key>d</Key>
+          Leave it unanswered{!inPlace && <Key>d</Key>}
         </Button>
       )}
     </div>
@@ -69,7 +71,7 @@ function TextForm({ onAnswer, isBusy, problem, isJson }: FormProps & { isJson: b
       }}
     >
       <Field label={isJson ? 'Answer, in JSON' : 'Answer'} hint="The agent reads it and goes on." problem={problem ?? (isJson ? broken : undefined)}>
-        {(ids) => <Textarea {...ids} rows={isJson ? 8 : 4} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onSend(send)} className={isJson ? 'font-mono text-xs!' : ''} />}
+        {(ids) => <Textarea {...ids} rows={isJson ? 8 : 4} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onSend(send, isBusy)} className={isJson ? 'font-mono text-xs!' : ''} />}
       </Field>
       <Button type="submit" variant="primary" busy={isBusy} disabledReason={broken}>
         Send the answer<Key>Ctrl Enter</Key>
@@ -94,7 +96,7 @@ function SchemaForm({ fields, onAnswer, isBusy, problem }: FormProps & { fields:
       }}
     >
       {fields.map((field) => (
-        <OneField key={field.name} field={field} text={texts[field.name] ?? ''} onChange={set(field.name)} problem={problemOf(field.name)} onSend={send} />
+        <OneField key={field.name} field={field} text={texts[field.name] ?? ''} onChange={set(field.name)} problem={problemOf(field.name)} onSend={send} isBusy={isBusy} />
       ))}
       {problem && !isPlaced && <p role="alert" className="text-xs text-danger-text">{problem}</p>}
       <Button type="submit" variant="primary" busy={isBusy}>
@@ -104,7 +106,7 @@ function SchemaForm({ fields, onAnswer, isBusy, problem }: FormProps & { fields:
   )
 }
 
-function OneField({ field, text, onChange, problem, onSend: send }: { field: SchemaField; text: string; onChange: (text: string) => void; problem: string | undefined; onSend: () => void }) {
+function OneField({ field, text, onChange, problem, onSend: send, isBusy }: { field: SchemaField; text: string; onChange: (text: string) => void; problem: string | undefined; onSend: () => void; isBusy: boolean }) {
   if (field.kind === 'boolean') {
     return (
       <div>
@@ -119,7 +121,7 @@ function OneField({ field, text, onChange, problem, onSend: send }: { field: Sch
         field.kind === 'choice' ? (
           <Select {...ids} value={text} onChange={(event) => onChange(event.target.value)} options={[{ value: '', label: 'Choose…' }, ...field.options.map((value) => ({ value, label: value }))]} />
         ) : (
-          <Input {...ids} inputMode={field.kind === 'text' ? 'text' : 'decimal'} value={text} onChange={(event) => onChange(event.target.value)} onKeyDown={onSend(send)} />
+          <Input {...ids} inputMode={field.kind === 'text' ? 'text' : 'decimal'} value={text} onChange={(event) => onChange(event.target.value)} onKeyDown={onSend(send, isBusy)} />
         )
       }
     </Field>

@@ -16,9 +16,10 @@ export function fieldsOf(schema: Schema): SchemaField[] | undefined {
     else if (value.type === 'number' || value.type === 'integer' || value.type === 'boolean') fields.push({ ...common, kind: value.type, options: [] })
     else return undefined
   }
-  // The API sorts properties by name; what is required comes first, in the order that the schema names it.
+  // The server keeps objects sorted by name, so the order of the properties is lost; that of `required`, a list, is not.
+  // What is required comes first, in that order, and then the rest by name.
   const place = (name: string) => (required.includes(name) ? required.indexOf(name) : required.length)
-  fields.sort((one, other) => place(one.name) - place(other.name))
+  fields.sort((one, other) => place(one.name) - place(other.name) || one.name.localeCompare(other.name))
   return fields.length > 0 ? fields : undefined
 }
 

@@ -24,8 +24,8 @@ export function problemsOf(error: unknown): Record<string, string> {
   return problems
 }
 
-/** Decides an item, and says what was done. */
-export function useDecide(item: Item, onDecided: () => void) {
+/** Decides an item, and says what was done. `onLost` is called if somebody else was first. */
+export function useDecide(item: Item, onDecided: () => void, onLost?: (error: ApiError) => void) {
   const client = useQueryClient()
   return useMutation({
     mutationFn: (decision: Decision & { told: string }) => {
@@ -43,6 +43,7 @@ export function useDecide(item: Item, onDecided: () => void) {
     onError: (error) => {
       if (!wasDecided(error)) return
       for (const queryKey of [keys.inboxItem(item.id), keys.inbox]) void client.invalidateQueries({ queryKey })
+      onLost?.(error)
     },
   })
 }
