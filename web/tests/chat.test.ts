@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { showEverywhere, startAll, visit } from './harness'
 import { rehearsal, writeScripts } from './seed'
@@ -36,6 +37,15 @@ rules:
   - when: {}
     answer: { text: The note is gone. }
 `,
+  reader: `
+rules:
+  - when: { turn: 1 }
+    answer:
+      text: I look in the documents.
+      calls: [{ tool: documents_search, input: { query: "kettle", limit: 3 } }]
+  - when: {}
+    answer: { text: The kettle is in the second kitchen. }
+`,
   slow: `
 rules:
   - when: {}
@@ -64,6 +74,7 @@ beforeAll(async () => {
     { name: 'librarian', description: 'Answers questions about people and what they wrote.', tools: ['search_hybrid'], model: rehearsal('librarian') },
     { name: 'archivist', description: 'Tidies up notes, and asks before it deletes.', tools: ['entities_*'], model: rehearsal('archivist'), approvals: [{ tools: ['entities_delete'], action: 'ask' }] },
     { name: 'forwarder', description: 'Passes on what it was sent.', model: rehearsal('forwarder') },
+    { name: 'reader', description: 'Answers questions from documents.', tools: ['documents_search'], model: rehearsal('reader') },
     { name: 'translator', description: 'Translates letters and articles.', model: rehearsal('slow') },
   ]) agents[agent.name] = (await all.server.api<{ id: string }>('POST', '/api/admin/agents', { systemPrompt: 'You help.', ...agent })).id
   talk = await say({ message: 'Who was Ada Lovelace, and what did she write?', agentDefinitionId: agents.librarian })
@@ -84,6 +95,16 @@ it('shows a conversation everywhere', () =>
     await page.getByRole('list', { name: 'Sources' }).first().waitFor()
   }))
 
+it('marks each answer that a script gave', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat/${talk}`)
+  const answers = page.getByRole('article', { name: 'Answer', exact: true })
+  await answers.nth(1).getByTitle('A script answered instead of a model').waitFor()
+  expect(await answers.filter({ has: page.getByText('Rehearsal', { exact: true }) }).count()).toBe(2)
+  misbehaviour.check()
+  await context.close()
+})
+
 it('begins a conversation, shows its calls, and opens a source', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   context.setDefaultTimeout(40_000)
@@ -93,10 +114,41 @@ it('begins a conversation, shows its calls, and opens a source', async () => {
   await page.waitForURL(/\/chat\/[0-9a-f-]{36}/)
   const answer = page.getByRole('article', { name: 'Answer', exact: true })
   await answer.getByRole('strong').filter({ hasText: 'Ada Lovelace' }).waitFor()
-  await page.getByRole('button', { name: /search_hybrid/ }).or(page.getByRole('button', { name: 'Show tool calls' })).first().click()
+  await page.getByRole('button', { name: /search_hybrid/ }).or(page.getByRole('button', { name: /tool call/ })).first().click()
   await page.getByText(/Input|search_hybrid/).first().waitFor()
   await answer.getByRole('list', { name: 'Sources' }).getByRole('link', { name: /Ada Lovelace/ }).click()
   await page.waitForURL(/\/graph\/objects\//)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('opens the passage of a document that an answer cites', async () => {
+  const { id } = await all.server.api<{ id: string }>('POST', '/api/documents', { title: 'House rules.md', mimeType: 'text/markdown', content: `# Kitchens\n\n${'Leave the kitchen as you found it. '.repeat(60)}\n\n# Tea\n\nThe kettle is in the second kitchen. ${'Fill it for the next one. '.repeat(60)}` })
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat?agent=reader`)
+  await page.getByLabel('Message').fill('Where is the kettle?')
+  await page.keyboard.press('Enter')
+  const answer = page.getByRole('article', { name: 'Answer', exact: true })
+  await answer.getByText('The kettle is in the second kitchen.').waitFor()
+  await answer.getByRole('list', { name: 'Sources' }).getByRole('link').first().click()
+  await page.waitForURL(new RegExp(`/documents/${id}\\?.*chunk=`))
+  const chunk = new URL(page.url()).searchParams.get('chunk')!
+  // The passage itself is in sight, not only the head of its document.
+  const passage = page.locator(`[id="chunk-${chunk}"]`)
+  await passage.getByText(/The kettle is in the second kitchen/).waitFor()
+  await expect.poll(() => passage.evaluate((one) => one.getBoundingClientRect().top < innerHeight && one.getBoundingClientRect().bottom > 0), { timeout: 30_000 }).toBe(true)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('exports a conversation with what was asked and answered', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat/${talk}`)
+  await page.getByText('When did her notes appear?').waitFor()
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Export' }).click()])
+  expect(file.suggestedFilename()).toMatch(/\.md$/)
+  const text = readFileSync((await file.path())!, 'utf8')
+  for (const part of ['Who was Ada Lovelace, and what did she write?', '**Ada Lovelace** published the first algorithm', 'When did her notes appear?']) expect(text).toContain(part)
   misbehaviour.check()
   await context.close()
 })
@@ -138,14 +190,35 @@ it('edits a message into a branch, switches between branches, and answers again'
   await context.close()
 })
 
-it('approves a call inside the conversation, while another tab follows', async () => {
+it('denies a call inside the conversation, and says so instead of that it failed', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/chat?agent=archivist`)
   await page.getByLabel('Message').fill('Remove what is outdated')
   await page.keyboard.press('Enter')
   const card = page.getByRole('region', { name: 'Approval' })
+  await card.getByRole('button', { name: 'Deny' }).click()
+  await card.getByLabel('Reason').fill('Not before March.')
+  await card.getByRole('button', { name: 'Deny the call' }).click()
+  const call = page.getByRole('button', { name: /entities_delete/ })
+  await call.getByText('Denied').waitFor()
+  expect(await call.getByText('Failed').count()).toBe(0)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('approves a call inside the conversation, while another tab follows', async () => {
+  // What would change is asked for once more when the note is gone.
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [404] } })
+  context.setDefaultTimeout(40_000)
+  await page.goto(`${all.server.url}/chat?agent=archivist`)
+  await page.getByLabel('Message').fill('Remove what is outdated')
+  await page.keyboard.press('Enter')
+  const card = page.getByRole('region', { name: 'Approval' })
   await card.getByText('archivist wants to call entities_delete').waitFor()
+  await card.getByText('Deletes Note/outdated and its relationships.').waitFor()
+  await page.getByText('Waiting for you').waitFor()
+  expect(await page.getByText('Writing…').count()).toBe(0)
   const other = await context.newPage()
   await other.goto(page.url())
   await other.getByRole('region', { name: 'Approval' }).waitFor()
@@ -154,13 +227,14 @@ it('approves a call inside the conversation, while another tab follows', async (
   await page.getByText('The note is gone.').waitFor()
   await other.bringToFront()
   await other.getByText('The note is gone.').waitFor()
+  expect(await other.getByText('Waiting for you').count()).toBe(0)
   const id = /chat\/([0-9a-f-]{36})/.exec(page.url())![1]!
   expect((await messagesOf(id)).at(-1)).toMatchObject({ role: 'assistant', status: 'completed', content: 'The note is gone.' })
   misbehaviour.check()
   await context.close()
 })
 
-it('stops an answer with Escape', async () => {
+it('says in the list that a conversation is being answered, and stops the answer with Escape', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/chat?agent=translator`)
@@ -171,8 +245,11 @@ it('stops an answer with Escape', async () => {
   await field.press('Enter')
   await page.waitForURL(/\/chat\/[0-9a-f-]{36}/)
   await page.getByRole('button', { name: 'Stop' }).waitFor()
+  const row = page.getByRole('listitem').filter({ has: page.locator('a[aria-current=page][href^="/chat/"]') })
+  await row.getByText('Answering', { exact: true }).waitFor()
   await page.getByRole('textbox', { name: 'Message', exact: true }).press('Escape')
   await page.getByText('Stopped. The text so far is the answer.').waitFor()
+  await row.getByText('translator', { exact: true }).waitFor()
   const messages = await messagesOf(/chat\/([0-9a-f-]{36})/.exec(page.url())![1]!)
   expect(messages[0]!.content).toBe('Dear Sir,\nplease translate this.')
   expect(messages[1]!.status).toBe('stopped')
@@ -194,6 +271,16 @@ it('goes on without loss after the connection was lost', async () => {
   await context.setOffline(false)
   await page.getByRole('article', { name: 'Answer', exact: true }).waitFor({ timeout: 30_000 })
   expect(await page.getByRole('article', { name: 'Answer', exact: true }).count()).toBe(1)
+  // After a reload the calls come from the record of the run, which also knows that this one was denied.
+  await page.reload()
+  await page.getByRole('button', { name: '1 tool call' }).click()
+  await page.getByRole('button', { name: /entities_delete.*Denied/ }).waitFor()
+  await page.getByRole('link', { name: 'Run', exact: true }).click()
+  await page.getByText('Of 1 tool call: 1 denied, 0 failed.').waitFor()
+  await page.getByRole('log', { name: 'Transcript' }).getByRole('button', { name: /entities_delete denied/ }).waitFor()
+  await page.getByRole('option', { name: /entities_delete.*denied/ }).waitFor()
+  await page.getByLabel('What is shown').selectOption('errors')
+  await page.getByText('Nothing of this kind happened.').waitFor()
   await context.close()
 })
 
@@ -201,14 +288,16 @@ it('searches, renames and deletes conversations', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   context.setDefaultTimeout(40_000)
   await page.goto(`${all.server.url}/chat`)
-  await page.getByLabel('Search the conversations').fill('Babbage')
-  await page.waitForURL(/q=Babbage/)
+  // All answers name Babbage, and the search also looks at messages.
+  await page.getByLabel('Search the conversations').fill('Summarise')
+  await page.waitForURL(/q=Summarise/)
   await page.getByRole('link', { name: 'Who corresponded with Mary Somerville?' }).waitFor({ state: 'detached' })
   await page.getByRole('button', { name: /Actions for Summarise/ }).click()
   await page.getByRole('menuitem', { name: 'Rename…' }).click()
   await page.getByLabel('Title').fill('Charles Babbage in short')
   await page.getByRole('button', { name: 'Rename', exact: true }).click()
   await page.getByRole('link', { name: 'Charles Babbage in short' }).waitFor()
+  expect(await page.getByRole('link', { name: 'Who corresponded with Mary Somerville?' }).count()).toBe(0)
   await page.getByRole('button', { name: /Actions for Charles/ }).click()
   await page.getByRole('menuitem', { name: 'Delete…' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete the conversation' }).click()

@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { MessageSquare } from 'lucide-react'
 import { sendMessage } from '~/api/chat'
+import { adviceForSearch } from '~/api/errors'
 import { keys } from '~/api/keys'
 import { agentsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
@@ -13,6 +14,7 @@ import { Field, Select } from '~/ui/Field'
 import { PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { randomKey } from '~/util/random-key'
+import { agentToAsk } from './agent-to-ask'
 import { ConversationList } from './ConversationList'
 
 const parse = (raw: RawSearch) => ({ agent: raw.agent || undefined, q: raw.q?.slice(0, 200) || undefined })
@@ -26,7 +28,7 @@ export function ChatPage() {
   const agents = (known.data?.items ?? []).filter(({ visibility }) => visibility !== 'internal')
   const client = useQueryClient()
   const navigate = useNavigate()
-  const chosen = agent === SEARCH ? undefined : (agents.find(({ name }) => name === agent) ?? agents.find(({ name }) => name === 'graph-query-agent') ?? agents[0])
+  const chosen = agent === SEARCH ? undefined : agentToAsk(agents, agent)
   const send = useMutation({
     mutationFn: (message: string) => sendMessage({ message, agentDefinitionId: chosen?.id }, randomKey()),
     onSuccess: ({ conversationId }) => {
@@ -54,12 +56,12 @@ export function ChatPage() {
               </span>
               <h2 className="text-lg font-semibold">What do you want to know?</h2>
             </div>
-            <Field label="Who answers" hint={chosen ? chosen.description || 'An agent with its tools.' : 'A model reads what a search finds, without tools. It needs a model for the whole server.'}>
+            <Field label="Who answers" hint={chosen ? chosen.description || 'An agent with its tools.' : 'A model reads what a search finds, without tools. It needs a model for the whole server (EMERGENT_MODEL).'}>
               {(ids) => <Select {...ids} value={chosen?.name ?? SEARCH} onChange={(event) => change({ agent: event.target.value })} options={[...agents.map(({ name }) => ({ value: name, label: name })), { value: SEARCH, label: 'Search, without an agent' }]} />}
             </Field>
             {/* Before the agents are known, a message would go to none of them. */}
             {known.isLoading ? <SkeletonRows rows={2} /> : <Composer label="Message" placeholder="Write a message" isSending={send.isPending} onSend={(message) => send.mutateAsync(message)} />}
-            <InlineError error={send.error} />
+            <InlineError error={send.error} hint={chosen ? undefined : adviceForSearch(send.error)} />
             {agents.length === 0 && known.isSuccess && (
               <p className="text-center text-text-2">
                 There is no agent yet. <Link to="/products" className="text-accent-text underline">Install a product</Link> that brings some.

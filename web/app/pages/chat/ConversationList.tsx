@@ -64,16 +64,19 @@ export function ConversationList({ current, q, onSearch }: { current?: string; q
   )
 }
 
+const WAITS: Record<string, string> = { approval: 'Waits for an approval', question: 'Waits for an answer' }
+
 function Row({ conversation, isCurrent }: { conversation: Conversation; isCurrent: boolean }) {
+  const waits = conversation.waitingKind ? (WAITS[conversation.waitingKind] ?? 'Waits') : undefined
   return (
     <li className={classes('relative flex items-center gap-1 py-2 pr-1.5 pl-3', isCurrent ? 'bg-selected' : 'hover:bg-hover')}>
       <div className="min-w-0 flex-1">
-        <Link to="/chat/$conversationId" params={{ conversationId: conversation.id }} search={{}} aria-current={isCurrent ? 'page' : undefined} className="block truncate font-medium after:absolute after:inset-0">
+        <Link to="/chat/$conversationId" params={{ conversationId: conversation.id }} search={{}} aria-current={isCurrent ? 'page' : undefined} className="line-clamp-2 font-medium break-words after:absolute after:inset-0">
           {conversation.title || 'New conversation'}
         </Link>
         <p className="flex items-center gap-1.5 truncate text-xs text-text-2">
-          {conversation.status === 'answering' && <span aria-hidden className="animate-breathe size-1.5 shrink-0 rounded-full bg-run-fill" />}
-          <span className="truncate">{conversation.status === 'answering' ? 'Answering' : (conversation.agentName ?? 'Search')}</span>
+          {conversation.status === 'answering' && <span aria-hidden className={classes('size-1.5 shrink-0 rounded-full', waits ? 'bg-wait-fill' : 'animate-breathe bg-run-fill')} />}
+          <span className={classes('truncate', waits && 'font-medium text-wait')}>{waits ?? (conversation.status === 'answering' ? 'Answering' : (conversation.agentName ?? 'Search'))}</span>
           <span aria-hidden>·</span>
           <RelativeTime at={conversation.updatedAt} className="shrink-0" />
         </p>

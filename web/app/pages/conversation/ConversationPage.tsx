@@ -4,6 +4,7 @@ import { Download } from 'lucide-react'
 import { useCallback, useEffect, useMemo, useRef } from 'react'
 import { sendMessage } from '~/api/chat'
 import { api, unwrap } from '~/api/client'
+import { adviceForSearch } from '~/api/errors'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
 import { useShortcut } from '~/hooks/use-shortcut'
@@ -50,6 +51,8 @@ function Loaded({ conversation }: { conversation: Conversation }) {
   const live = useLiveAnswer(conversation)
   const refresh = useCallback(() => void client.invalidateQueries({ queryKey: keys.conversation(conversation.id) }), [client, conversation.id])
   const isAnswering = conversation.status === 'answering'
+  const decides = useScope('approvals:decide').allowed
+  const waits = (conversation.waitingFor?.length ?? 0) === 0 ? undefined : decides ? 'Waiting for you' : 'Waiting for a person'
 
   const send = useMutation({
     mutationFn: ({ message, parentId }: Sending) => sendMessage({ message, conversationId: conversation.id, parentId, queue: true }, randomKey()),
@@ -131,8 +134,8 @@ function Loaded({ conversation }: { conversation: Conversation }) {
                 ),
               )
             )}
-            {isHere && live && <LiveView live={live} />}
-            {isAnswering && !isHere && !isStored && <p className="animate-breathe text-text-2">An answer is being written…</p>}
+            {isHere && live && <LiveView live={live} waits={waits} />}
+            {isAnswering && !isHere && !isStored && (waits ? <p className="text-wait">{waits}</p> : <p className="animate-breathe text-text-2">An answer is being written…</p>)}
             {(conversation.waitingFor ?? []).map(({ approvalId }) => (
               <WaitingCard key={approvalId} approvalId={approvalId} conversationId={conversation.id} />
             ))}
@@ -141,7 +144,7 @@ function Loaded({ conversation }: { conversation: Conversation }) {
         <div className="rounded-b-lg border border-line bg-surface px-4 py-3 lg:px-6">
           <div className="mx-auto max-w-3xl">
             <Composer label="Message" placeholder={isAnswering ? 'Write the next message: it waits for its turn' : 'Write a message'} isSending={send.isPending} onStop={isAnswering ? stopNow : undefined} onSend={(message) => send.mutateAsync({ message, parentId: isAnswering ? undefined : parentId })} />
-            <InlineError error={send.error ?? stop.error} />
+            <InlineError error={send.error ?? stop.error} hint={conversation.agentDefinitionId ? undefined : adviceForSearch(send.error)} />
           </div>
         </div>
       </div>

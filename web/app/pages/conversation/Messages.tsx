@@ -1,15 +1,16 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight, Pencil, RefreshCw } from 'lucide-react'
-import { useState } from 'react'
+import { useCallback, useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
-import { Status } from '~/ui/Badge'
+import { Rehearsal, Status } from '~/ui/Badge'
 import { IconButton } from '~/ui/Button'
 import { CopyButton } from '~/ui/CopyButton'
 import { Markdown } from '~/ui/Markdown'
 import { Money, RelativeTime, Tokens } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import type { Shown } from './branches'
 import { Composer } from './Composer'
 import type { LiveAnswer } from './live-answer'
@@ -56,17 +57,20 @@ export function Answer({ shown: { message }, agentId, live, onRegenerate, disabl
   const tools = live?.parts.filter((part) => part.kind === 'tool') ?? []
   return (
     <article aria-label="Answer" className="min-w-0">
-      {tools.length > 0 ? tools.map((part) => <ToolCallView key={part.toolCallId} tool={part.tool} status={part.status} input={part.input} output={part.result} error={part.error} truncated={part.truncated} />) : !live && message.runId && agentId && <StoredCalls agentId={agentId} runId={message.runId} />}
+      {tools.map((part) => (
+        <ToolCallView key={part.toolCallId} tool={part.tool} status={part.status} input={part.input} output={part.result} error={part.error} denied={part.denied} truncated={part.truncated} />
+      ))}
       {message.content && <Markdown text={message.content} />}
       {message.status !== 'completed' && (
         <p className="mt-2 flex flex-wrap items-center gap-2">
           <Status status={message.status === 'stopped' ? 'cancelled' : message.status} detail={message.reason} />
           {message.status === 'stopped' && <span className="text-text-2">Stopped. The text so far is the answer.</span>}
-          {message.error && <span className="break-words text-fail">{message.error}</span>}
+          {message.error && <span className="break-words text-fail"><WithCode text={message.error} /></span>}
         </p>
       )}
       <Sources citations={message.citations ?? []} passages={message.retrievalContext?.passages ?? []} />
       <div className="mt-1.5 flex flex-wrap items-center gap-x-3 text-xs text-text-2">
+        {message.rehearsal && <Rehearsal />}
         <RelativeTime at={message.createdAt} />
         {message.usage && (
           <span>
@@ -78,6 +82,7 @@ export function Answer({ shown: { message }, agentId, live, onRegenerate, disabl
             Run
           </Link>
         )}
+        {!live && message.runId && agentId && message.toolCallCount !== 0 && <StoredCalls agentId={agentId} runId={message.runId} count={message.toolCallCount ?? undefined} />}
         <span className="flex">
           <CopyButton text={message.content} label="Copy the answer" />
           {onRegenerate && (
@@ -91,38 +96,71 @@ export function Answer({ shown: { message }, agentId, live, onRegenerate, disabl
   )
 }
 
-/** The calls of an answer from the record of its run, read when somebody wants to see them. */
-function StoredCalls({ agentId, runId }: { agentId: string; runId: string }) {
-  const [wanted, setWanted] = useState(false)
+const HEIGHT_BEFORE = '600px'
+
+/** Whether an element was near the visible part of the page. A long conversation is not read as a whole. */
+function useWasNear(): [(element: HTMLElement | null) => void, boolean] {
+  const [wasNear, setNear] = useState(false)
+  const watch = useCallback((element: HTMLElement | null) => {
+    if (!element) return
+    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && setNear(true), { rootMargin: HEIGHT_BEFORE })
+    observer.observe(element)
+    return () => observer.disconnect()
+  }, [])
+  return [watch, wasNear]
+}
+
+/** The most calls of an answer that are read at once. */
+const MAX_CALLS = 50
+
+/**
+ * The calls of an answer from the record of its run. A list of messages says how many there were; of an answer that
+ * was just written, the run is asked.
+ */
+function StoredCalls({ agentId, runId, count }: { agentId: string; runId: string; count: number | undefined }) {
+  const [isOpen, setOpen] = useState(false)
+  const [watch, wasNear] = useWasNear()
   const { allowed } = useScope('admin:read')
   const { data, error } = useQuery({
     queryKey: [...keys.run(runId), 'chat-calls'],
-    enabled: wanted && allowed,
-    queryFn: ({ signal }) => unwrap(api.GET('/api/admin/agents/{agentId}/runs/{runId}/tool-calls', { params: { path: { agentId, runId }, query: { limit: 50 } }, signal })),
+    enabled: allowed && (isOpen || (wasNear && count === undefined)),
+    staleTime: Infinity,
+    queryFn: ({ signal }) => unwrap(api.GET('/api/admin/agents/{agentId}/runs/{runId}/tool-calls', { params: { path: { agentId, runId }, query: { limit: MAX_CALLS } }, signal })),
   })
   if (!allowed) return null
-  if (!wanted) {
-    return (
-      <button type="button" onClick={() => setWanted(true)} className="mb-1 rounded-sm text-xs text-text-2 hover:underline">
-        Show tool calls
+  if (error) return <span className="text-fail">The tool calls could not be loaded: {error.message}</span>
+  const known = count ?? data?.length
+  if (known === undefined) return <span ref={watch} className="-ml-3" />
+  if (known === 0) return null
+  return (
+    <>
+      <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} className="rounded-sm text-accent-text hover:underline">
+        {count === undefined && known === MAX_CALLS ? `First ${MAX_CALLS}` : known} tool {known === 1 ? 'call' : 'calls'}
       </button>
-    )
-  }
-  if (error) return <p className="text-xs text-fail">The calls could not be loaded: {error.message}</p>
-  if (data?.length === 0) return <p className="mb-1 text-xs text-text-2">It called no tool.</p>
-  return data?.map((call) => <ToolCallView key={call.id} tool={call.toolName} status={call.status} input={call.input} output={call.output} />)
+      {isOpen && (
+        <div className="order-last w-full pt-1 text-sm text-text">
+          {!data && <span role="status" aria-label="Loading" className="text-text-2">Loading…</span>}
+          {data?.map((call) => (
+            <ToolCallView key={call.id} tool={call.toolName} status={call.status} input={call.input} output={call.output} denied={call.denied} />
+          ))}
+          {data && known > data.length && <p className="text-xs text-text-2">The first {data.length} are shown; the run has all.</p>}
+        </div>
+      )}
+    </>
+  )
 }
 
-/** The answer while it is written: text and calls in the order in which they come. */
-export function LiveView({ live }: { live: LiveAnswer }) {
+/** The answer while it is written: text and calls in the order in which they come. `waits` says for whom it waits. */
+export function LiveView({ live, waits }: { live: LiveAnswer; waits: string | undefined }) {
   const isEmpty = live.parts.length === 0
   return (
     <article aria-label="Answer that is being written" aria-busy={!live.isDone} className="min-w-0">
       {live.parts.map((part) =>
-        part.kind === 'text' ? <Markdown key={`text-${part.step}`} text={part.text} /> : <ToolCallView key={part.toolCallId} tool={part.tool} status={part.approvalId && part.status === 'started' ? 'waiting' : part.status} input={part.input} output={part.result} error={part.error} truncated={part.truncated} />,
+        part.kind === 'text' ? <Markdown key={`text-${part.step}`} text={part.text} /> : <ToolCallView key={part.toolCallId} tool={part.tool} status={part.approvalId && part.status === 'started' ? 'waiting' : part.status} input={part.input} output={part.result} error={part.error} denied={part.denied} truncated={part.truncated} />,
       )}
-      {live.error && <p className="text-fail">{live.error}</p>}
-      {!live.isDone && <p className="animate-breathe mt-1 text-text-2">{live.meta.queued ? 'Waits for its turn…' : isEmpty ? 'Thinking…' : 'Writing…'}</p>}
+      {live.error && <p className="text-fail"><WithCode text={live.error} /></p>}
+      {!live.isDone && waits && <p className="mt-1 text-wait">{waits}</p>}
+      {!live.isDone && !waits && <p className="animate-breathe mt-1 text-text-2">{live.meta.queued ? 'Waits for its turn…' : isEmpty ? 'Thinking…' : 'Writing…'}</p>}
     </article>
   )
 }

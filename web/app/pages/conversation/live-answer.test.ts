@@ -20,3 +20,9 @@ it('keeps calls where they happened, with their input after their result', () =>
 it('begins again with each meta frame', () => {
   expect(withFrame(all(token(1, 'x')), META)).toMatchObject({ parts: [], isDone: false })
 })
+
+it('tells a call that was denied from one that failed', () => {
+  const ended = (more: object) => all({ type: 'mcp_tool', tool: 'send', toolCallId: 't', status: 'error', error: 'A person denied this call.', ...more } as ChatFrame).parts[0]
+  expect(ended({ denied: true })).toMatchObject({ status: 'error', denied: true })
+  expect(ended({})).not.toHaveProperty('denied')
+})
