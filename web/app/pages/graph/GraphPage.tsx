@@ -1,9 +1,10 @@
-import { Suspense, lazy } from 'react'
+import { Suspense, lazy, useEffect } from 'react'
 import { useScope } from '~/api/session'
 import { useUrlState } from '~/hooks/use-url-state'
 import { EmptyState } from '~/ui/EmptyState'
 import { PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
+import { noteFirstSteps } from '~/util/first-steps'
 import { parseGraphSearch } from './graph-search'
 import { GraphListView } from './GraphListView'
 
@@ -12,6 +13,9 @@ const ExploreView = lazy(() => import('./explore/ExploreView'))
 export function GraphPage() {
   const [search, change] = useUrlState(parseGraphSearch)
   const { allowed, reason } = useScope('graph:read')
+  useEffect(() => {
+    if (allowed) noteFirstSteps({ looked: true })
+  }, [allowed])
   if (!allowed) {
     return (
       <>

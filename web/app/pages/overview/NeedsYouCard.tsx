@@ -1,10 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { CircleHelp, Gavel, Hand, InboxIcon, TriangleAlert } from 'lucide-react'
+import { lazy, Suspense, useState } from 'react'
 import { pendingQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
 import type { InboxItem } from '~/api/types'
+import { useKeptFocus } from '~/hooks/use-kept-focus'
 import { Badge } from '~/ui/Badge'
+import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
@@ -16,13 +19,21 @@ import { CardLink } from './CardLink'
 const ICONS: Partial<Record<InboxItem['kind'], typeof Hand>> = { approval: Hand, question: CircleHelp, discussion: Gavel, escalation: TriangleAlert }
 const SHOWN = 6
 
+const DecideDialog = lazy(() => import('./DecideDialog'))
+type Deciding = { item: InboxItem; mode: 'approve' | 'deny' }
+
 /** Approvals, questions, discussions and escalations that wait for a person, the oldest first. */
 export function NeedsYouCard() {
   const { allowed, reason } = useScope('approvals:decide')
   const { data, error, refetch } = useQuery({ ...pendingQuery, enabled: allowed })
+  const [deciding, setDeciding] = useState<Deciding>()
   const items = [...(data?.items ?? [])].sort((a, b) => a.createdAt.localeCompare(b.createdAt))
+  // A request that is decided takes its buttons with it.
+  const place = useKeptFocus<HTMLElement>()
+  // The answer to a decision may come when the dialog of another request is open, which stays.
+  const close = (id: string) => setDeciding((known) => (known?.item.id === id ? undefined : known))
   return (
-    <Card title="Needs you" flush action={items.length > 0 && <CardLink to="/inbox">Open the inbox</CardLink>}>
+    <Card ref={place} title="Needs you" flush action={items.length > 0 && <CardLink to="/inbox">Open the inbox</CardLink>}>
       {!allowed ? (
         <EmptyState title="You cannot decide requests.">{reason}</EmptyState>
       ) : error ? (
@@ -36,18 +47,23 @@ export function NeedsYouCard() {
       ) : (
         <ul className="divide-y divide-line">
           {items.slice(0, SHOWN).map((item) => (
-            <Row key={item.id} item={item} />
+            <Row key={item.id} item={item} onDecide={(mode) => setDeciding({ item, mode })} />
           ))}
         </ul>
+      )}
+      {deciding && (
+        <Suspense>
+          <DecideDialog key={deciding.item.id} id={deciding.item.id} mode={deciding.mode} onClose={() => close(deciding.item.id)} />
+        </Suspense>
       )}
     </Card>
   )
 }
 
-function Row({ item }: { item: InboxItem }) {
+function Row({ item, onDecide }: { item: InboxItem; onDecide: (mode: Deciding['mode']) => void }) {
   const Icon = ICONS[item.kind] ?? Hand
   return (
-    <li className="relative flex items-center gap-3 px-4 py-2.5 hover:bg-hover">
+    <li className="relative flex items-center gap-3 px-4 py-2.5 hover:bg-hover max-sm:flex-wrap">
       <Icon aria-hidden size={16} className="shrink-0 text-wait" />
       <div className="min-w-0 flex-1">
         <Link to="/inbox" search={{ item: item.id }} className="block truncate font-medium after:absolute after:inset-0">
@@ -59,6 +75,17 @@ function Row({ item }: { item: InboxItem }) {
           {item.toolName && item.kind !== 'question' && ` · ${item.toolName}`}
         </p>
       </div>
+      {item.kind === 'approval' && (
+        // Above the link that fills the row.
+        <div className="relative z-1 flex gap-1.5 max-sm:order-last max-sm:w-full max-sm:pl-7">
+          <Button size="sm" aria-haspopup="dialog" aria-label={`Approve… ${plainTitle(item)}`} onClick={() => onDecide('approve')}>
+            Approve…
+          </Button>
+          <Button size="sm" aria-haspopup="dialog" aria-label={`Deny… ${plainTitle(item)}`} onClick={() => onDecide('deny')}>
+            Deny…
+          </Button>
+        </div>
+      )}
       {item.overdue && <Badge tone="wait">Overdue</Badge>}
       <RelativeTime at={item.createdAt} className="text-xs whitespace-nowrap text-text-2" />
     </li>

@@ -11,6 +11,7 @@ import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { Duration, RelativeTime } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { CardLink } from './CardLink'
 
 const SHOWN = 6
@@ -25,15 +26,16 @@ function RunList({ filters, empty, note, end }: { filters: RunFilters; empty: Re
   return (
     <ul className="divide-y divide-line">
       {data.items.map((run) => (
-        <li key={run.id} className="relative flex items-center gap-3 px-4 py-2.5 hover:bg-hover">
-          <div className="min-w-0 flex-1">
+        <li key={run.id} className="relative flex items-center gap-x-3 gap-y-1 px-4 py-2.5 max-sm:flex-wrap hover:bg-hover">
+          <div className="min-w-0 flex-1 max-sm:basis-full">
             <Link to="/runs/$runId" params={{ runId: run.id }} className="block truncate font-medium after:absolute after:inset-0">
               {run.agentName}
             </Link>
-            <p className="line-clamp-2 text-xs break-words text-text-2">{note(run)}</p>
+            {run.inputPreview && <p title={run.inputPreview} className="truncate text-xs text-text-2">{run.inputPreview}</p>}
+            <p className="line-clamp-2 text-xs max-sm:line-clamp-4 break-words text-text-2">{note(run)}</p>
           </div>
           <Status status={run.status} detail={run.reason} />
-          <span className="w-16 text-right text-xs whitespace-nowrap text-text-2">{end(run)}</span>
+          <span className="w-16 text-right max-sm:ml-auto text-xs whitespace-nowrap text-text-2">{end(run)}</span>
         </li>
       ))}
     </ul>
@@ -62,7 +64,7 @@ export function FailuresCard() {
     <Card title="Latest failures" flush action={<CardLink to="/runs" search={{ status: 'failed' }}>All failures</CardLink>}>
       <RunList
         filters={{ status: 'failed' }}
-        note={(run) => run.errorMessage ?? 'The run ended without a message.'}
+        note={(run) => <WithCode text={run.errorMessage ?? 'The run ended without a message.'} />}
         end={(run) => <RelativeTime at={run.completedAt ?? run.createdAt} />}
         empty={
           <EmptyState icon={<CircleCheck aria-hidden size={18} />} title="No run has failed.">

@@ -15,7 +15,8 @@ const SERIES: { label: string; tone: Tone; dot: string; statuses: string[] }[] =
   { label: 'Completed', tone: 'ok', dot: 'bg-ok-fill', statuses: ['completed'] },
   { label: 'Failed', tone: 'fail', dot: 'bg-fail-fill', statuses: ['failed'] },
   { label: 'Paused or cancelled', tone: 'pause', dot: 'bg-pause-fill', statuses: ['paused', 'cancelled'] },
-  { label: 'In progress', tone: 'run', dot: 'bg-run-fill', statuses: ['queued', 'running', 'waiting'] },
+  { label: 'In progress', tone: 'run', dot: 'bg-run-fill', statuses: ['queued', 'running'] },
+  { label: 'Waiting', tone: 'wait', dot: 'bg-wait-fill', statuses: ['waiting'] },
 ]
 
 const sum = (counts: Record<string, number>, statuses: string[]) => statuses.reduce((total, status) => total + (counts[status] ?? 0), 0)
@@ -38,7 +39,7 @@ export function ThroughputCard() {
   const { allowed, reason } = useScope('admin:read')
   const { data, error, refetch } = useQuery({ ...runStatsQuery, enabled: allowed })
   return (
-    <Card title="Runs of the last 24 hours" action={data && <span className="text-xs text-text-2">{formatCount(data.total)} in all</span>}>
+    <Card title="Runs created in the last 24 hours" action={data && <span className="text-xs text-text-2">{formatCount(data.total)} in all</span>}>
       {!allowed ? (
         <p className="text-text-2">{reason}</p>
       ) : error ? (
