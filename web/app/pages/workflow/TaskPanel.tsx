@@ -10,6 +10,7 @@ import { Button, IconButton } from '~/ui/Button'
 import { JsonView } from '~/ui/JsonView'
 import { KeyValue } from '~/ui/KeyValue'
 import { Money, RelativeTime } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { capitalised, formatCount, shortId } from '~/util/format'
 import { describe } from './decisions'
 import { TaskDialog, type TaskAction } from './TaskDialog'
@@ -49,17 +50,17 @@ export function TaskPanel({ workflow, task, status, events, onClose, onSelect }:
         <Actions workflow={workflow} task={task} />
         {waits && (
           <Part title="Why it waits">
-            <p>{capitalised(waits)}</p>
+            <p><WithCode text={capitalised(waits)} /></p>
           </Part>
         )}
         {chosen && (
           <Part title={`Why ${String(chosen.data.agent ?? 'this agent')}`}>
-            <p className="break-words">{describe(chosen).why}</p>
+            <p className="break-words"><WithCode text={describe(chosen).why} /></p>
           </Part>
         )}
         {detail?.failureContext && (
           <Part title="What went wrong">
-            <p className="rounded-md bg-fail-soft px-3 py-2 break-words whitespace-pre-wrap text-fail">{detail.failureContext}</p>
+            <p className="rounded-md bg-fail-soft px-3 py-2 break-words whitespace-pre-wrap text-fail"><WithCode text={detail.failureContext} /></p>
           </Part>
         )}
         {task.summary && (
@@ -79,7 +80,7 @@ export function TaskPanel({ workflow, task, status, events, onClose, onSelect }:
             <ul className="space-y-1.5">
               {verdicts.map((event) => (
                 <li key={event.seq}>
-                  <Badge tone={/^(PASS|APPROVE|COMMENT)/.test(String(event.data.verdict)) ? 'ok' : 'wait'}>{String(event.data.verdict)}</Badge> <span className="text-text-2">{describe(event).why}</span>
+                  <Badge tone={/^(PASS|APPROVE|COMMENT)/.test(String(event.data.verdict)) ? 'ok' : 'wait'}>{String(event.data.verdict)}</Badge> <span className="text-text-2"><WithCode text={describe(event).why} /></span>
                 </li>
               ))}
             </ul>
@@ -159,7 +160,7 @@ function Attempts({ task, own }: { task: WorkflowTask; own: readonly WorkflowEve
                   <Status status={status} />
                 </span>
               </div>
-              {end && end.type !== 'task_completed' && <p className="line-clamp-3 text-xs break-words text-text-2">{describe(end).why}</p>}
+              {end && end.type !== 'task_completed' && <p className="line-clamp-3 text-xs break-words text-text-2"><WithCode text={describe(end).why} /></p>}
             </li>
           )
         })}

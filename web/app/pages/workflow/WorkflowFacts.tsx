@@ -1,8 +1,10 @@
 import { Link } from '@tanstack/react-router'
 import { Meter } from '~/ui/Charts'
 import { KeyValue } from '~/ui/KeyValue'
+import { Markdown } from '~/ui/Markdown'
 import { Duration, Money, RelativeTime } from '~/ui/Values'
 import { capitalised, formatCount, formatMoney, shortId } from '~/util/format'
+import { spentText } from './budget'
 import type { Workflow } from './workflow-query'
 
 /** What is said about the workflow as a whole: its result, its budget and where that went, its settings. */
@@ -17,13 +19,13 @@ export function WorkflowFacts({ workflow }: { workflow: Workflow }) {
       {workflow.summary && (
         <section>
           <h2 className="mb-1 text-sm font-semibold">Summary</h2>
-          <p className="break-words whitespace-pre-wrap text-text-2">{workflow.summary}</p>
+          <Markdown text={workflow.summary} />
         </section>
       )}
       <section>
         <h2 className="mb-2 text-sm font-semibold">Budget</h2>
-        <BudgetLine label="Tokens" spent={budget.spent.tokens} limit={budget.limit.tokens} format={formatCount} />
-        <BudgetLine label="Dollars" spent={budget.spent.usd} limit={budget.limit.usd} format={formatMoney} />
+        <BudgetLine label="Tokens" spent={budget.spent.tokens} reserved={budget.reserved.tokens} limit={budget.limit.tokens} format={formatCount} />
+        <BudgetLine label="Dollars" spent={budget.spent.usd} reserved={budget.reserved.usd} limit={budget.limit.usd} format={formatMoney} />
         {budget.unpricedCalls > 0 && <p className="text-xs text-text-2">{formatCount(budget.unpricedCalls)} calls have no known price.</p>}
       </section>
       {agents.length > 0 && (
@@ -73,14 +75,12 @@ const RunLink = ({ runId }: { runId: string }) => (
   </Link>
 )
 
-function BudgetLine({ label, spent, limit, format }: { label: string; spent: number; limit: number | null | undefined; format: (value: number) => string }) {
+function BudgetLine({ label, spent, reserved, limit, format }: { label: string; spent: number; reserved: number; limit: number | null | undefined; format: (value: number) => string }) {
   return (
     <div className="mb-2">
       <div className="mb-1 flex justify-between text-xs">
         <span>{label}</span>
-        <span className="text-text-2">
-          {format(spent)} {limit == null ? 'spent, no limit' : `of ${format(limit)}`}
-        </span>
+        <span className="text-text-2">{spentText(spent, reserved, limit, format)}</span>
       </div>
       {limit != null && <Meter value={spent} limit={limit} label={`${label} spent of the budget`} />}
     </div>

@@ -5,7 +5,7 @@ import { useCallback, useMemo, useState } from 'react'
 import { useScope } from '~/api/session'
 import { useMinWidths } from '~/hooks/use-min-width'
 import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
-import { Status } from '~/ui/Badge'
+import { Rehearsal, Status } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
@@ -21,7 +21,7 @@ import { TaskGraph } from './TaskGraph'
 import { TaskList } from './TaskList'
 import { TaskPanel } from './TaskPanel'
 import { useWorkflowEvents } from './use-workflow-events'
-import { CancelDialog, ResumeDialog } from './WorkflowDialogs'
+import { BudgetDialog, CancelDialog, ResumeDialog } from './WorkflowDialogs'
 import { WorkflowFacts } from './WorkflowFacts'
 import { doneCount, isActive, isClosed, shownStatus, type Workflow, workflowQuery } from './workflow-query'
 
@@ -104,6 +104,7 @@ function Facts({ workflow }: { workflow: Workflow }) {
   return (
     <span className="mt-1.5 flex flex-wrap items-center gap-x-3 gap-y-1">
       <Status status={workflow.status} />
+      {workflow.rehearsal && <Rehearsal />}
       <span>
         {doneCount(workflow.tasks)} of {workflow.tasks.length} done
       </span>
@@ -119,29 +120,39 @@ function Facts({ workflow }: { workflow: Workflow }) {
 }
 
 function Actions({ workflow }: { workflow: Workflow }) {
-  const [dialog, setDialog] = useState<'cancel' | 'resume'>()
+  const [dialog, setDialog] = useState<'budget' | 'cancel' | 'resume'>()
   const scope = useScope('agents:invoke')
+  const decides = useScope('approvals:decide')
   const closed = isClosed(workflow.status) ? `The workflow is ${workflow.status}.` : undefined
-  const cannotResume = scope.reason ?? closed ?? (isActive(workflow.status) ? 'It is at work. Its budget can be changed when it has failed or waits for a person.' : undefined)
+  const atWork = isActive(workflow.status)
+  // To resume a workflow that waits for a person is a decision.
+  const cannotResume = scope.reason ?? closed ?? (workflow.status === 'escalated' ? decides.reason : undefined)
   const cannotCancel = scope.reason ?? closed ?? (workflow.status === 'failed' ? 'The workflow has ended.' : undefined)
   useActions(
     useMemo(
       () => [
-        ...(cannotResume ? [] : [{ id: 'workflow-resume', label: 'Resume this workflow…', group: 'On this page', run: () => setDialog('resume') }]),
-        ...(cannotCancel ? [] : [{ id: 'workflow-cancel', label: 'Cancel this workflow…', group: 'On this page', run: () => setDialog('cancel') }]),
+        { ...(atWork ? { id: 'workflow-budget', label: 'Change the budget of this workflow…', run: () => setDialog('budget') } : { id: 'workflow-resume', label: 'Resume this workflow…', run: () => setDialog('resume') }), group: 'On this page', disabledReason: cannotResume },
+        { id: 'workflow-cancel', label: 'Cancel this workflow…', group: 'On this page', disabledReason: cannotCancel, run: () => setDialog('cancel') },
       ],
-      [cannotCancel, cannotResume],
+      [atWork, cannotCancel, cannotResume],
     ),
   )
   return (
     <>
-      <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={cannotResume} onClick={() => setDialog('resume')}>
-        Resume, add budget…
-      </Button>
+      {atWork ? (
+        <Button disabledReason={cannotResume} onClick={() => setDialog('budget')}>
+          Change the budget…
+        </Button>
+      ) : (
+        <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={cannotResume} onClick={() => setDialog('resume')}>
+          Resume, add budget…
+        </Button>
+      )}
       <Button icon={<Ban aria-hidden size={14} />} disabledReason={cannotCancel} onClick={() => setDialog('cancel')}>
         Cancel…
       </Button>
       {dialog === 'cancel' && <CancelDialog workflow={workflow} onClose={() => setDialog(undefined)} />}
+      {dialog === 'budget' && <BudgetDialog workflow={workflow} onClose={() => setDialog(undefined)} />}
       {dialog === 'resume' && <ResumeDialog workflow={workflow} onClose={() => setDialog(undefined)} />}
     </>
   )

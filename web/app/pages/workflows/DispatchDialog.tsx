@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
-import { useEffect, useMemo, useState } from 'react'
+import { useId, useMemo, useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { ApiError } from '~/api/errors'
 import { keys } from '~/api/keys'
@@ -12,16 +12,17 @@ import { InlineError } from '~/ui/ErrorState'
 import { Field, Input, Select, Textarea } from '~/ui/Field'
 import { Tabs } from '~/ui/Tabs'
 import { toast } from '~/ui/toast'
+import { WithCode } from '~/ui/WithCode'
 import { randomKey } from '~/util/random-key'
-import { type Draft, hasField, localProblems, type Mode, plannerProblem, problemAt, problemsOf, toBody } from './draft'
+import { type Draft, emptyDraft, hasField, localProblems, type Mode, plannerProblem, problemAt, problemsOf, toBody, toMode } from './draft'
 import { PlanView } from './PlanView'
 import { TaskFields } from './TaskFields'
 
 type Outcome = Schemas['CheckedWorkflow'] | Schemas['StartedWorkflow']
 
 /** Describe tasks or a goal, look at the plan of a dry run, and dispatch exactly what was checked. */
-export function DispatchDialog({ initial, checkAtOnce, onClose }: { initial: Draft; checkAtOnce: boolean; onClose: () => void }) {
-  const [draft, setDraft] = useState(initial)
+export function DispatchDialog({ onClose }: { onClose: () => void }) {
+  const [draft, setDraft] = useState(emptyDraft)
   const [checkedText, setCheckedText] = useState<string>()
   const [idempotencyKey, setKey] = useState(randomKey)
   const client = useQueryClient()
@@ -45,11 +46,6 @@ export function DispatchDialog({ initial, checkAtOnce, onClose }: { initial: Dra
       void navigate({ to: '/workflows/$workflowId', params: { workflowId }, search: {} })
     },
   })
-  const { mutate: runCheck } = check
-  useEffect(() => {
-    if (checkAtOnce) runCheck(initial)
-  }, [checkAtOnce, initial, runCheck])
-
   const set = (change: Partial<Draft>) => {
     setDraft((known) => ({ ...known, ...change }))
     // Another request needs another key.
@@ -58,9 +54,9 @@ export function DispatchDialog({ initial, checkAtOnce, onClose }: { initial: Dra
   }
   const failure = start.error ?? check.error
   const problems = own.size > 0 && check.isError ? own : problemsOf(failure instanceof ApiError ? failure.details : undefined)
+  const isGoal = draft.mode === 'goal'
   const isChecked = check.isSuccess && checkedText === text
   const shownElsewhere = problems.size > 0 && [...problems.keys()].every((field) => hasField(draft.mode, field))
-  const changeMode = (mode: Mode) => set({ mode, ...(mode === 'json' && draft.json === '' && own.size === 0 && { json: JSON.stringify(toBody({ ...draft, mode: draft.mode === 'json' ? 'tasks' : draft.mode }), null, 2) }) })
   const settings = <Settings draft={draft} set={set} problem={(field) => problemAt(problems, field)} />
   return (
     <Dialog
@@ -68,14 +64,14 @@ export function DispatchDialog({ initial, checkAtOnce, onClose }: { initial: Dra
       onClose={onClose}
       size="lg"
       title="Dispatch a workflow"
-      description="Agents do the tasks in the order of what they depend on. Nothing starts before you have seen the plan."
+      description={`Agents do the tasks in the order of what they depend on. ${isGoal ? 'An agent plans the tasks of a goal after the dispatch, so a check cannot show them.' : 'Nothing starts before you have seen the plan.'}`}
       footer={
         <>
           <Button onClick={onClose}>Close</Button>
           <Button variant={isChecked ? 'secondary' : 'primary'} busy={check.isPending} onClick={() => check.mutate(draft)}>
-            Check the plan
+            {isGoal ? 'Check the goal' : 'Check the plan'}
           </Button>
-          <Button variant={isChecked ? 'primary' : 'secondary'} busy={start.isPending} disabledReason={isChecked ? undefined : 'Check the plan first.'} onClick={() => start.mutate()}>
+          <Button variant={isChecked ? 'primary' : 'secondary'} busy={start.isPending} disabledReason={isChecked ? undefined : isGoal ? 'Check the goal first.' : 'Check the plan first.'} onClick={() => start.mutate()}>
             Dispatch
           </Button>
         </>
@@ -84,7 +80,7 @@ export function DispatchDialog({ initial, checkAtOnce, onClose }: { initial: Dra
       <Tabs<Mode>
         label="How the work is described"
         value={draft.mode}
-        onChange={changeMode}
+        onChange={(mode) => set(toMode(draft, mode))}
         tabs={[
           {
             key: 'tasks',
@@ -102,11 +98,11 @@ export function DispatchDialog({ initial, checkAtOnce, onClose }: { initial: Dra
             label: 'A goal',
             panel: (
               <div className="space-y-4">
-                <Field label="What is to be done" hint="The agent task-planner makes the tasks." problem={problemAt(problems, 'description') ?? plannerProblem(problems)}>
+                <Field label="What is to be done" hint="The agent task-planner makes the tasks of it, after the dispatch." problem={problemAt(problems, 'description') ?? plannerProblem(problems)}>
                   {(ids) => <Textarea {...ids} rows={5} value={draft.description} onChange={(event) => set({ description: event.target.value })} />}
                 </Field>
                 {problems.has('planner') && (
-                  <Link to="/products" className="rounded-sm text-sm text-accent-text hover:underline">
+                  <Link to="/products" target="_blank" className="rounded-sm text-sm text-accent-text hover:underline">
                     Products
                   </Link>
                 )}
@@ -136,10 +132,13 @@ export function DispatchDialog({ initial, checkAtOnce, onClose }: { initial: Dra
 }
 
 function Settings({ draft, set, problem }: { draft: Draft; set: (change: Partial<Draft>) => void; problem: (field: string) => string | undefined }) {
+  const id = useId()
+  // What is wrong with a model names those that there are, which is too long for the width of its field.
+  const model = problem('model')
   return (
     <div className="grid grid-cols-2 gap-3 sm:grid-cols-[2fr_1fr_1fr_1fr_1.6fr]">
-      <Field label="Model" problem={problem('model')} className="max-sm:col-span-2">
-        {(ids) => <Input {...ids} value={draft.model} placeholder="Each agent’s own" onChange={(event) => set({ model: event.target.value })} />}
+      <Field label="Model" className="max-sm:col-span-2">
+        {(ids) => <Input {...ids} {...(model && { 'aria-invalid': true, 'aria-describedby': id })} value={draft.model} placeholder="Each agent’s own" onChange={(event) => set({ model: event.target.value })} />}
       </Field>
       <Field label="Budget, dollars" problem={problem('budgetUsd')}>
         {(ids) => <Input {...ids} inputMode="decimal" value={draft.budgetUsd} placeholder="No limit" onChange={(event) => set({ budgetUsd: event.target.value })} />}
@@ -153,6 +152,7 @@ function Settings({ draft, set, problem }: { draft: Draft; set: (change: Partial
       <Field label="If a task fails">
         {(ids) => <Select {...ids} value={draft.onFailure} onChange={(event) => set({ onFailure: event.target.value as Draft['onFailure'] })} options={[{ value: 'escalate', label: 'Ask a person' }, { value: 'skip', label: 'Skip what depends on it' }]} />}
       </Field>
+      {model && <p id={id} className="col-span-full text-xs wrap-anywhere text-danger-text"><WithCode text={model} /></p>}
     </div>
   )
 }

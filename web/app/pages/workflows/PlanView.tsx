@@ -1,7 +1,9 @@
+import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import type { Schemas } from '~/api/types'
 import { TaskGraph } from '~/pages/workflow/TaskGraph'
 import { Badge } from '~/ui/Badge'
+import { WithCode } from '~/ui/WithCode'
 import { capitalised } from '~/util/format'
 
 /** What a dry run says: the tasks in their order, and which agent would get each of them, and why. */
@@ -11,9 +13,17 @@ export function PlanView({ plan }: { plan: Schemas['CheckedWorkflow'] }) {
   const shown = useMemo(() => tasks.map((task) => ({ ...task, status: plan.first.includes(task.key) ? ('ready' as const) : ('pending' as const) })), [tasks, plan])
   if (tasks.length === 0) {
     return (
-      <p className="rounded-md bg-ok-soft px-3 py-2 text-ok">
-        Nothing speaks against it. <strong>{plan.planner ?? 'The planner'}</strong> makes the tasks after the dispatch.
-      </p>
+      <section aria-label="Plan" className="space-y-1 rounded-md bg-ok-soft px-3 py-2 text-ok">
+        <p className="font-medium">The goal can be dispatched. There are no tasks to show yet.</p>
+        <p>
+          {/* Another tab, because this one has what was described and not yet dispatched. */}
+          The agent{' '}
+          <Link to="/agents/$agentId" params={{ agentId: plan.planner ?? 'task-planner' }} target="_blank" className="font-medium underline">
+            {plan.planner ?? 'task-planner'}
+          </Link>{' '}
+          makes them after the dispatch, and the first of them start as soon as its plan is accepted. To see every task before anything starts, describe the tasks yourself under Tasks.
+        </p>
+      </section>
     )
   }
   return (
@@ -31,7 +41,7 @@ export function PlanView({ plan }: { plan: Schemas['CheckedWorkflow'] }) {
                 <Badge tone={task.agent ? 'run' : 'wait'}>{task.agent ?? 'No agent yet'}</Badge>
                 {!task.clear && <span className="text-xs text-text-2">a close choice</span>}
               </p>
-              <p className="pl-4 text-xs break-words text-text-2">{capitalised(task.reason)}</p>
+              <p className="pl-4 text-xs break-words text-text-2"><WithCode text={capitalised(task.reason)} /></p>
             </li>
           )),
         )}

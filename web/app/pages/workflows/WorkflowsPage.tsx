@@ -1,10 +1,11 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { Play, Plus, Waypoints } from 'lucide-react'
-import { useMemo } from 'react'
+import { lazy, Suspense, useMemo } from 'react'
 import { api, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
+import { useMinWidths } from '~/hooks/use-min-width'
 import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { DataTable } from '~/table/DataTable'
 import { FilterBar, FilterSelect, FilterText } from '~/table/FilterBar'
@@ -17,8 +18,9 @@ import { SkeletonRows } from '~/ui/Skeleton'
 import { useActions } from '~/util/actions'
 import { capitalised, formatCount } from '~/util/format'
 import { DispatchDialog } from './DispatchDialog'
-import { demoDraft, emptyDraft } from './draft'
 import { workflowColumns } from './workflow-columns'
+
+const DemoDialog = lazy(() => import('../overview/DemoDialog').then((module) => ({ default: module.DemoDialog })))
 
 const STATUSES = ['planning', 'running', 'escalated', 'completed', 'failed', 'cancelled'] as const
 const parse = (raw: RawSearch) => ({ status: oneOf(STATUSES, raw.status), q: raw.q?.slice(0, 200) || undefined, dispatch: oneOf(['new', 'demo'], raw.dispatch) })
@@ -28,7 +30,12 @@ export function WorkflowsPage() {
   const { status, q, dispatch } = search
   const { allowed, reason } = useScope('agents:read')
   const invoke = useScope('agents:invoke')
+  const write = useScope('admin:write')
+  // The demo installs products before it dispatches.
+  const demoReason = write.reason ?? invoke.reason
+  const close = () => change({ dispatch: '' })
   const navigate = useNavigate()
+  const isWide = useMinWidths().md
   const query = useInfiniteQuery({
     queryKey: [...keys.workflows, 'list', status ?? null],
     enabled: allowed,
@@ -38,14 +45,13 @@ export function WorkflowsPage() {
   })
   const { rows: loaded, hasMore, isLoadingMore, onMore } = useRows(query)
   const rows = useMemo(() => (q ? loaded.filter(({ description }) => description.toLowerCase().includes(q.toLowerCase())) : loaded), [loaded, q])
-  const initial = useMemo(() => (dispatch === 'demo' ? demoDraft() : emptyDraft()), [dispatch])
   useActions(
     useMemo(
       () => [
-        { id: 'workflow-dispatch', label: 'Dispatch a workflow…', group: 'On this page', run: () => change({ dispatch: 'new' }) },
-        { id: 'workflow-demo', label: 'Run the demo workflow…', group: 'On this page', run: () => change({ dispatch: 'demo' }) },
+        { id: 'workflow-dispatch', label: 'Dispatch a workflow…', group: 'On this page', disabledReason: reason ?? invoke.reason, run: () => change({ dispatch: 'new' }) },
+        { id: 'workflow-demo', label: 'Run the demo workflow…', group: 'On this page', disabledReason: reason ?? demoReason, run: () => change({ dispatch: 'demo' }) },
       ],
-      [change],
+      [change, reason, invoke.reason, demoReason],
     ),
   )
   if (!allowed) {
@@ -59,8 +65,8 @@ export function WorkflowsPage() {
   const isFiltered = status !== undefined || q !== undefined
   const clear = () => change({ status: '', q: '' })
   const demo = (
-    <Button icon={<Play aria-hidden size={14} />} disabledReason={invoke.reason} onClick={() => change({ dispatch: 'demo' }, { push: true })}>
-      Run the demo workflow
+    <Button icon={<Play aria-hidden size={14} />} disabledReason={demoReason} onClick={() => change({ dispatch: 'demo' }, { push: true })}>
+      Run the demo…
     </Button>
   )
   return (
@@ -91,10 +97,15 @@ export function WorkflowsPage() {
             {!isFiltered && 'Describe tasks and what they depend on; agents do them in order, and you see every decision.'}
           </EmptyState>
         ) : (
-          <DataTable label="Workflows" columns={workflowColumns} rows={rows} rowKey={({ id }) => id} onOpen={({ id }) => void navigate({ to: '/workflows/$workflowId', params: { workflowId: id } })} hasMore={hasMore} isLoadingMore={isLoadingMore} onMore={onMore} rowHeight={42} />
+          <DataTable label="Workflows" columns={workflowColumns} rows={rows} rowKey={({ id }) => id} onOpen={({ id }) => void navigate({ to: '/workflows/$workflowId', params: { workflowId: id } })} hasMore={hasMore} isLoadingMore={isLoadingMore} onMore={onMore} rowHeight={isWide ? 42 : 52} />
         )}
       </div>
-      {dispatch && <DispatchDialog key={dispatch} initial={initial} checkAtOnce={dispatch === 'demo'} onClose={() => change({ dispatch: '' })} />}
+      {dispatch === 'new' && <DispatchDialog onClose={close} />}
+      {dispatch === 'demo' && (
+        <Suspense>
+          <DemoDialog onClose={close} />
+        </Suspense>
+      )}
     </div>
   )
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { emptyDraft, hasField, keyOf, localProblems, newTask, plannerProblem, problemAt, problemsOf, toBody } from './draft'
+import { emptyDraft, hasField, keyOf, localProblems, newTask, plannerProblem, problemAt, problemsOf, toBody, toMode } from './draft'
 
 it('makes a request of tasks, with keys from titles and without what is empty', () => {
   const draft = { ...emptyDraft(), tasks: [newTask({ title: 'Write the notes' }), newTask({ key: 'edit', title: 'Edit', agent: 'editor', blockedBy: ['write-the-notes'] })], model: 'rehearsal/echo', budgetTokens: '20,000' }
@@ -35,4 +35,19 @@ it('shows a missing planner once, at its field, with ways out that the form has'
   expect(plannerProblem(problemsOf([{ field: 'planner', reason }]))).toBe('there is no agent `task-planner`: install emergent.code under Products, or describe the tasks yourself under Tasks')
   expect([hasField('goal', 'planner'), hasField('goal', 'model'), hasField('tasks', 'tasks[0].key')]).toEqual([true, true, true])
   expect([hasField('tasks', 'planner'), hasField('goal', 'tasks[0].key'), hasField('json', 'model')]).toEqual([false, false, false])
+})
+
+it('makes the JSON anew when it is opened again, unless it was edited by hand', () => {
+  let draft = { ...emptyDraft(), tasks: [newTask({ title: 'First' })] }
+  const go = (mode: 'tasks' | 'json') => (draft = { ...draft, ...toMode(draft, mode) })
+  go('json')
+  expect(draft.json).toContain('"First"')
+  go('tasks')
+  draft.tasks = [newTask({ title: 'Second' })]
+  go('json')
+  expect(draft.json).toContain('"Second"')
+  draft.json = '[]'
+  go('tasks')
+  go('json')
+  expect(draft.json).toBe('[]')
 })

@@ -1,5 +1,6 @@
 // What a person describes in the dispatch dialog, and the request that it becomes.
 import type { Schemas } from '~/api/types'
+import { amountOf } from '~/util/amount'
 
 export type DraftTask = { id: number; key: string; title: string; description: string; agent: string; blockedBy: string[] }
 export type Mode = 'tasks' | 'goal' | 'json'
@@ -8,6 +9,8 @@ export type Draft = {
   description: string
   tasks: DraftTask[]
   json: string
+  /** The JSON as it was made of the tasks or the goal. It differs from `json` once that was edited by hand. */
+  madeJson: string
   model: string
   budgetUsd: string
   budgetTokens: string
@@ -20,21 +23,7 @@ export type Problems = ReadonlyMap<string, string>
 let lastId = 0
 export const newTask = (values: Partial<DraftTask> = {}): DraftTask => ({ id: ++lastId, key: '', title: '', description: '', agent: '', blockedBy: [], ...values })
 
-export const emptyDraft = (): Draft => ({ mode: 'tasks', description: '', tasks: [newTask()], json: '', model: '', budgetUsd: '', budgetTokens: '', maxConcurrent: '', onFailure: 'escalate' })
-
-/** The tasks of the demo. `rehearsal/echo` stands for the model, so that it needs no key and costs nothing. */
-export const demoDraft = (): Draft => ({
-  ...emptyDraft(),
-  model: 'rehearsal/echo',
-  budgetTokens: '200000',
-  tasks: [
-    newTask({ key: 'research-tagging', title: 'Research tagging', description: 'What tagging patterns exist? Find entity schemas, tag-like fields and similar features.' }),
-    newTask({ key: 'design-tagging', title: 'Document tagging schema design', description: 'Design the schema and the API of document tagging.', blockedBy: ['research-tagging'] }),
-    newTask({ key: 'implement-tagging', title: 'Implement tagging', description: 'Build what the design says.', blockedBy: ['design-tagging'] }),
-    newTask({ key: 'describe-tagging', title: 'Write the guide to tagging', description: 'Explain to readers how tags are used.', blockedBy: ['design-tagging'] }),
-    newTask({ key: 'review-tagging', title: 'Review tagging', description: 'Look at the whole history for quality and consistency.', blockedBy: ['implement-tagging', 'describe-tagging'] }),
-  ],
-})
+export const emptyDraft = (): Draft => ({ mode: 'tasks', description: '', tasks: [newTask()], json: '', madeJson: '', model: '', budgetUsd: '', budgetTokens: '', maxConcurrent: '', onFailure: 'escalate' })
 
 /** A key from a title: `Write the notes` is `write-the-notes`. */
 export const keyOf = (task: Pick<DraftTask, 'key' | 'title'>) =>
@@ -53,7 +42,7 @@ export const parseModel = (text: string): DispatchBody['model'] => {
   return name.length > 0 ? { provider, name: name.join('/') } : { name: provider }
 }
 
-const number = (text: string) => (text.trim() === '' ? undefined : Number(text.replaceAll(/[,\s]/g, '')))
+const number = (text: string) => amountOf(text) ?? undefined
 
 const withoutEmpty = (body: DispatchBody): DispatchBody => Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined && value !== null && value !== '')) as DispatchBody
 
@@ -97,6 +86,13 @@ export function localProblems(draft: Draft): Problems {
     if (value !== undefined && !(value > 0)) found.set(field, 'This has to be a number above zero.')
   }
   return found
+}
+
+/** What changes with the mode. JSON is made anew each time it is opened, unless it was edited by hand. */
+export function toMode(draft: Draft, mode: Mode): Partial<Draft> {
+  if (mode !== 'json' || draft.mode === 'json' || draft.json !== draft.madeJson || localProblems(draft).size > 0) return { mode }
+  const json = JSON.stringify(toBody(draft), null, 2)
+  return { mode, json, madeJson: json }
 }
 
 /** What the server said about each field. */

@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router'
 import type { ListedWorkflow } from '~/api/types'
 import type { Column } from '~/table/DataTable'
-import { Status, statusTone } from '~/ui/Badge'
+import { Rehearsal, Status, statusTone } from '~/ui/Badge'
 import { Duration, RelativeTime } from '~/ui/Values'
 import { formatCompact, formatMoney } from '~/util/format'
 
@@ -9,15 +9,17 @@ const FILLS = { ok: 'fill-ok-fill', run: 'fill-run-fill', wait: 'fill-wait-fill'
 
 function Progress({ facts }: { facts: ListedWorkflow }) {
   const { total: all, completed, skipped } = facts.taskCounts
-  const done = completed + skipped
+  // What was skipped is over, but not done.
+  const width = (count: number) => (all > 0 ? (count / all) * 100 : 0)
   return (
-    <span className="flex items-center gap-2">
-      <svg role="progressbar" aria-label={`Tasks done of ${facts.description.slice(0, 80)}`} aria-valuemin={0} aria-valuemax={all} aria-valuenow={done} viewBox="0 0 100 6" preserveAspectRatio="none" className="block h-1.5 w-full flex-1 rounded-full">
+    <span className="flex items-center gap-2" title={skipped > 0 ? `${skipped} skipped` : undefined}>
+      <svg role="progressbar" aria-label={`Tasks done of ${facts.description.slice(0, 80)}`} aria-valuemin={0} aria-valuemax={all} aria-valuenow={completed} viewBox="0 0 100 6" preserveAspectRatio="none" className="block h-1.5 w-full flex-1 rounded-full">
         <rect width="100" height="6" className="fill-sunken" />
-        <rect width={all > 0 ? (done / all) * 100 : 0} height="6" className={FILLS[statusTone(facts.status)]} />
+        <rect width={width(completed + skipped)} height="6" className="fill-idle-fill" />
+        <rect width={width(completed)} height="6" className={FILLS[statusTone(facts.status)]} />
       </svg>
       <span className="w-12 text-right text-xs whitespace-nowrap text-text-2">
-        {done} / {all}
+        {completed} / {all}
       </span>
     </span>
   )
@@ -39,9 +41,16 @@ export const workflowColumns: Column<ListedWorkflow>[] = [
     head: 'Workflow',
     width: 'minmax(0, 3fr)',
     cell: (facts) => (
-      <Link to="/workflows/$workflowId" params={{ workflowId: facts.id }} title={facts.description} className="font-medium hover:underline">
-        {facts.description.split('\n', 1)[0]}
-      </Link>
+      // In a narrow window, the goal has the first line for itself.
+      <span className="flex items-center gap-x-2 max-md:flex-wrap">
+        <Link to="/workflows/$workflowId" params={{ workflowId: facts.id }} title={facts.description} className="truncate font-medium hover:underline max-md:w-full">
+          {facts.description.split('\n', 1)[0]}
+        </Link>
+        {facts.rehearsal && <Rehearsal />}
+        <span className="flex-1 truncate text-xs text-text-2 md:hidden">
+          {facts.taskCounts.completed} of {facts.taskCounts.total} done · <RelativeTime at={facts.createdAt} />
+        </span>
+      </span>
     ),
   },
   { key: 'status', head: 'Status', width: 'clamp(104px, 12vw, 128px)', cell: (facts) => <Status status={facts.status} /> },

@@ -1,0 +1,29 @@
+// What a person types as a budget, and what is said about it.
+import { amountOf } from '~/util/amount'
+
+/** Why an amount cannot be sent; the API checks the rest. Tokens are counted in whole ones. */
+export function amountProblem(text: string, unit: 'usd' | 'tokens'): string | undefined {
+  const value = amountOf(text)
+  if (value === null) return undefined
+  if (!(value > 0)) return 'A budget is a number above zero, such as 2.5 or 90,000.'
+  return unit === 'tokens' && !Number.isInteger(value) ? 'Tokens are a whole number.' : undefined
+}
+
+/** What a hint says about an amount: what is spent of the limit so far, or what follows from the new limit. */
+export function amountHint(text: string, spent: number, limit: number | null | undefined, format: (value: number) => string): string {
+  const value = amountOf(text)
+  if (value !== null && value < spent) return `Less than is spent: the workflow stops and asks.`
+  return `${format(spent)} spent of ${limit == null ? 'no limit' : format(limit)}`
+}
+
+/** What is spent and reserved of a limit. A reservation is of model calls under way, and counts until they end. */
+export function spentText(spent: number, reserved: number, limit: number | null | undefined, format: (value: number) => string): string {
+  return `${format(spent)} spent${reserved > 0 ? `, ${format(reserved)} reserved` : ''}${limit == null ? ', no limit' : ` of ${format(limit)}`}`
+}
+
+/** Whether an amount allows more than the limit so far does. What an empty field means differs: `null` is no limit, `undefined` the limit as it is. */
+export function allowsMore(text: string, limit: number | null | undefined, empty: null | undefined): boolean {
+  const value = amountOf(text)
+  if (limit == null || (value === null && empty === undefined)) return false
+  return value === null || value > limit
+}
