@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { showEverywhere, startAll, visit } from './harness'
 import { rehearsal, writeScripts } from './seed'
 
-type Triggers = { schedules: { name: string; cron: string; timeZone: string; missed: string; input: string | null; nextAt: string | null; dispatch?: { description?: string; budgetTokens?: number } | null }[]; events: { agentName: string; event: string; types: string[] }[] }
+type Triggers = { schedules: { id: string; name: string; cron: string; timeZone: string; missed: string; input: string | null; nextAt: string | null; enabled: boolean; dispatch?: { description?: string; budgetTokens?: number } | null }[]; events: { agentName: string; event: string; types: string[] }[] }
 
 let all: Awaited<ReturnType<typeof startAll>>
 const triggers = () => all.server.api<Triggers>('GET', '/api/admin/triggers')
@@ -30,6 +30,29 @@ it('shows the schedules everywhere', { timeout: 240_000 }, () =>
     await page.getByRole('row').filter({ hasText: 'weekly-report' }).waitFor()
     await page.getByRole('row').filter({ hasText: 'Refused' }).first().waitFor()
   }))
+
+it('says in a narrow window when a schedule fires, and whether it is paused', { timeout: 120_000 }, async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { size: 'narrow' })
+  await page.goto(`${all.server.url}/schedules`)
+  const row = page.getByRole('table', { name: 'Schedules' }).getByRole('row').filter({ hasText: 'weekly-report' })
+  await row.getByText('0 9 * * MON').waitFor()
+  await row.getByText('Active', { exact: true }).waitFor()
+  await row.getByRole('switch', { name: 'weekly-report is active' }).waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('shows names in the reason of a refusal as code, without backticks', { timeout: 120_000 }, async () => {
+  const [refused] = await all.server.api<{ reason: string }[]>('GET', '/api/admin/triggers/firings?status=refused')
+  expect(refused?.reason).toContain('`openai/gpt-5-mini`')
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/schedules?firings=refused`)
+  const row = page.getByRole('row').filter({ hasText: 'Refused' }).first()
+  await row.locator('code').getByText('openai/gpt-5-mini', { exact: true }).waitFor()
+  expect(await row.innerText()).not.toContain('`')
+  misbehaviour.check()
+  await context.close()
+})
 
 it('creates a schedule of an agent with problems at their fields, changes it and deletes it', { timeout: 120_000 }, async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [400] } })
@@ -69,6 +92,47 @@ it('creates a schedule of an agent with problems at their fields, changes it and
   await context.close()
 })
 
+it('pauses and resumes a schedule', { timeout: 120_000 }, async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/schedules`)
+  const row = page.getByRole('row').filter({ hasText: 'morning-digest' }).first()
+  await row.getByRole('switch', { name: 'morning-digest is active' }).click()
+  await page.getByText('morning-digest is now paused.').waitFor()
+  await row.getByText('Paused').first().waitFor()
+  expect(await schedule('agent:morning-digest')).toMatchObject({ enabled: false, nextAt: null })
+  await page.getByRole('button', { name: 'Actions of morning-digest' }).first().click()
+  await page.getByRole('menuitem', { name: 'Resume' }).click()
+  await page.getByText('morning-digest is now active.').waitFor()
+  expect(await schedule('agent:morning-digest')).toMatchObject({ enabled: true })
+  misbehaviour.check()
+  await context.close()
+})
+
+it('pauses and resumes a schedule with the keyboard', { timeout: 120_000 }, async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/schedules`)
+  const row = page.getByRole('row').filter({ hasText: 'weekly-report' }).first()
+  const active = row.getByRole('switch', { name: 'weekly-report is active' })
+  await active.focus()
+  await page.keyboard.press('Space')
+  await page.getByText('weekly-report is now paused.').waitFor()
+  await row.getByText('Paused').first().waitFor()
+  expect(await active.getAttribute('aria-checked')).toBe('false')
+  expect(await schedule('weekly-report')).toMatchObject({ enabled: false, nextAt: null })
+
+  await page.getByRole('button', { name: 'Actions of weekly-report' }).focus()
+  await page.keyboard.press('Enter')
+  const resume = page.getByRole('menuitem', { name: 'Resume' })
+  await resume.waitFor()
+  for (let item = 0; item < 4 && !(await resume.evaluate((one) => one === document.activeElement)); item++) await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('Enter')
+  await page.getByText('weekly-report is now active.').waitFor()
+  await row.getByText('Active').first().waitFor()
+  expect(await schedule('weekly-report')).toMatchObject({ enabled: true })
+  misbehaviour.check()
+  await context.close()
+})
+
 it('saves triggers of workflows and keeps the settings that the form does not show', { timeout: 120_000 }, async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [400] } })
   await page.goto(`${all.server.url}/schedules`)
@@ -100,6 +164,12 @@ it('runs a schedule now, and lists a firing with a link to its run', { timeout: 
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}/)
   const run = await all.server.api<{ agentName: string }>('GET', `/api/admin/runs/${page.url().split('/').pop()}`)
   expect(run.agentName).toBe('morning-digest')
+  // The origin of a run that a schedule started leads to the row of this schedule.
+  await page.goto(`${all.server.url}/schedules?item=${(await schedule('weekly-report'))!.id}`)
+  await page.locator('tr[aria-current=true]').filter({ hasText: 'weekly-report' }).waitFor()
+  expect(await page.locator('tr[aria-current=true]').count()).toBe(1)
+  // An event trigger cannot be paused, so it has no state.
+  expect(await page.getByRole('columnheader', { name: 'State' }).count()).toBe(1)
   misbehaviour.check()
   await context.close()
 })

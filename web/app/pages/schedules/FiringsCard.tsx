@@ -15,6 +15,7 @@ import { ErrorState } from '~/ui/ErrorState'
 import { ListTable } from '~/ui/ListTable'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { EVENTS, type Trigger } from './triggers'
 
 type Firing = Schemas['Firing']
@@ -92,7 +93,7 @@ function Outcome({ firing }: { firing: Firing }) {
   return (
     <>
       <Badge tone={tone} icon={<Icon aria-hidden size={12} />}>{label}</Badge>
-      {firing.reason && <p className="mt-1 text-xs wrap-anywhere text-text-2">{RULES[firing.reason] ?? firing.reason}</p>}
+      {firing.reason && <p className="mt-1 text-xs wrap-anywhere text-text-2"><WithCode text={RULES[firing.reason] ?? firing.reason} /></p>}
       {(firing.runId || firing.workflowId) && <p className="mt-1 text-xs sm:hidden"><Started firing={firing} /></p>}
     </>
   )

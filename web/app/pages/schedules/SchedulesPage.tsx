@@ -1,25 +1,31 @@
-import { useQuery } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { CalendarClock, Plus, Zap } from 'lucide-react'
 import { useMemo } from 'react'
+import { api, unwrap } from '~/api/client'
+import { keys } from '~/api/keys'
 import { agentsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
 import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { EmptyState } from '~/ui/EmptyState'
+import { InlineError } from '~/ui/ErrorState'
 import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
 import { Panel } from '~/ui/Panel'
+import { toast } from '~/ui/toast'
 import { useActions } from '~/util/actions'
 import { DeleteTriggerDialog, RunNowDialog } from './ActionDialogs'
 import { FiringsCard } from './FiringsCard'
 import { TriggerDialog } from './TriggerDialog'
-import { eventRows, fixedReason, scheduleRows, triggersQuery } from './triggers'
+import { eventRows, fixedReason, scheduleRows, type Trigger, triggersQuery } from './triggers'
 import { EventsTable, SchedulesTable } from './TriggerTables'
 
 const parse = (raw: RawSearch) => ({
   dialog: oneOf(['new-schedule', 'new-event', 'edit', 'run', 'delete'], raw.dialog),
   trigger: raw.trigger || undefined,
+  /** The schedule that a run names as its origin. */
+  item: raw.item || undefined,
   firings: oneOf(['pending', 'admitted', 'refused', 'skipped'], raw.firings),
   agent: raw.agent || undefined,
 })
@@ -32,13 +38,22 @@ export function SchedulesPage() {
   const query = useQuery({ ...triggersQuery, enabled: allowed })
   const agents = useQuery({ ...agentsQuery, enabled: allowed }).data?.items ?? []
   const createReason = writesAgents.allowed || invoke.allowed ? undefined : 'Your token has neither the scope agents:write nor agents:invoke.'
+  const client = useQueryClient()
+  const enable = useMutation({
+    // The key of a schedule is its id, which is unique where names are not.
+    mutationFn: ({ trigger, enabled }: { trigger: Trigger; enabled: boolean }) => unwrap(api.PATCH('/api/admin/triggers/{name}', { params: { path: { name: trigger.key } }, body: { enabled } })),
+    onSuccess: (saved, { trigger }) => {
+      toast(`${trigger.title} is now ${saved.enabled ? 'active' : 'paused'}.`)
+      void client.invalidateQueries({ queryKey: keys.triggers })
+    },
+  })
   useActions(
     useMemo(
       () => [
-        { id: 'schedule-new', label: 'Create a schedule…', group: 'On this page', run: () => change({ dialog: 'new-schedule' }, { push: true }) },
-        { id: 'event-trigger-new', label: 'Create an event trigger…', group: 'On this page', run: () => change({ dialog: 'new-event' }, { push: true }) },
+        { id: 'schedule-new', label: 'Create a schedule…', group: 'On this page', disabledReason: createReason, run: () => change({ dialog: 'new-schedule' }, { push: true }) },
+        { id: 'event-trigger-new', label: 'Create an event trigger…', group: 'On this page', disabledReason: createReason, run: () => change({ dialog: 'new-event' }, { push: true }) },
       ],
-      [change],
+      [change, createReason],
     ),
   )
   const close = () => change({ dialog: '', trigger: '' })
@@ -52,8 +67,11 @@ export function SchedulesPage() {
   const events = eventRows(query.data?.events ?? [])
   const chosen = [...schedules, ...events].find((one) => one.key === search.trigger)
   const table = {
+    current: search.item,
     fixed: (one: (typeof schedules)[number]) => fixedReason(one, agents, { agents: writesAgents.reason, invoke: invoke.reason }),
     runReason: invoke.reason,
+    pauseReason: writesAgents.reason,
+    onEnable: (trigger: Trigger, enabled: boolean) => enable.mutate({ trigger, enabled }),
     onAct: (dialog: 'edit' | 'run' | 'delete', key: string) => change({ dialog, trigger: key }, { push: true }),
   }
   return (
@@ -63,6 +81,7 @@ export function SchedulesPage() {
         <Panel><EmptyState title="You cannot see triggers.">{reason}</EmptyState></Panel>
       ) : (
         <div className="grid gap-4">
+          <InlineError error={enable.error} />
           <Card title="Schedules" flush>
             <Loaded query={query} what="The schedules could not be loaded." rows={3}>
               {() => (schedules.length > 0 ? <SchedulesTable rows={schedules} {...table} /> : <EmptyState icon={<CalendarClock aria-hidden size={18} />} title="Nothing is scheduled.">A schedule starts an agent or a workflow at fixed times, such as every working day at eight.</EmptyState>)}

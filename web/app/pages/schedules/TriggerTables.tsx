@@ -1,15 +1,28 @@
 import { Link } from '@tanstack/react-router'
-import { CircleCheck, Hourglass, MoreHorizontal, Play, TriangleAlert } from 'lucide-react'
+import { CircleCheck, CirclePause, Hourglass, MoreHorizontal, Play, TriangleAlert } from 'lucide-react'
+import type { ReactNode } from 'react'
 import { Badge } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
+import { Switch } from '~/ui/Field'
 import { type ListColumn, ListTable } from '~/ui/ListTable'
 import { Menu } from '~/ui/Menu'
 import { RelativeTime } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { formatAbsolute } from '~/util/format'
 import { describeEvent, EVENTS, type Schedule, type Trigger } from './triggers'
 
 type Act = 'edit' | 'run' | 'delete'
-type Props = { rows: Trigger[]; fixed: (trigger: Trigger) => string | undefined; runReason: string | undefined; onAct: (act: Act, key: string) => void }
+type Props = {
+  rows: Trigger[]
+  /** The key of the trigger that a link led to. */
+  current: string | undefined
+  fixed: (trigger: Trigger) => string | undefined
+  runReason: string | undefined
+  /** Why schedules cannot be paused and resumed. */
+  pauseReason: string | undefined
+  onAct: (act: Act, key: string) => void
+  onEnable: (trigger: Trigger, enabled: boolean) => void
+}
 
 const name: ListColumn<Trigger> = {
   key: 'name',
@@ -30,7 +43,7 @@ const name: ListColumn<Trigger> = {
   ),
 }
 
-const actions = ({ fixed, runReason, onAct }: Props): ListColumn<Trigger> => ({
+const actions = ({ fixed, runReason, pauseReason, onAct, onEnable }: Props): ListColumn<Trigger> => ({
   key: 'actions',
   head: <span className="sr-only">Actions</span>,
   align: 'end',
@@ -44,7 +57,12 @@ const actions = ({ fixed, runReason, onAct }: Props): ListColumn<Trigger> => ({
           label={`Actions of ${one.title}`}
           trigger={<Button variant="ghost" size="sm" aria-label={`Actions of ${one.title}`} icon={<MoreHorizontal aria-hidden size={16} />} />}
           items={[
-            ...(one.schedule ? [{ label: 'Run now…', onSelect: () => onAct('run', one.key), disabledReason: runReason }] : []),
+            ...(one.schedule
+              ? [
+                  { label: 'Run now…', onSelect: () => onAct('run', one.key), disabledReason: runReason },
+                  { label: one.schedule.enabled ? 'Pause' : 'Resume', onSelect: () => onEnable(one, !one.schedule?.enabled), disabledReason: pauseReason },
+                ]
+              : []),
             { label: 'Edit…', onSelect: () => onAct('edit', one.key), disabledReason: reason },
             { label: 'Delete…', onSelect: () => onAct('delete', one.key), disabledReason: reason },
           ]}
@@ -59,12 +77,13 @@ export function SchedulesTable(props: Props) {
     <ListTable
       label="Schedules"
       rows={props.rows}
+      current={props.current}
       rowKey={(one) => one.key}
       columns={[
         name,
-        { key: 'cron', head: 'When', from: 'sm', cell: (one) => <><code className="font-mono text-xs">{one.schedule?.cron}</code><p className="text-xs text-text-2">{one.schedule?.timeZone}</p></> },
-        { key: 'state', head: 'State', from: 'md', cell: (one) => one.schedule && <State schedule={one.schedule} /> },
-        { key: 'next', head: 'Next', cell: (one) => <When at={one.schedule?.nextAt} none="Never" /> },
+        { key: 'cron', head: 'When', from: 'sm', below: true, cell: (one) => <><code className="font-mono text-xs">{one.schedule?.cron}</code><p className="text-xs text-text-2">{one.schedule?.timeZone}</p></> },
+        { key: 'state', head: 'State', from: 'md', below: true, cell: (one) => one.schedule && <State schedule={one.schedule} enable={props.pauseReason === undefined && <Switch label={<span className="sr-only">{`${one.title} is active`}</span>} checked={one.schedule.enabled} onChange={(enabled) => props.onEnable(one, enabled)} />} /> },
+        { key: 'next', head: 'Next', cell: (one) => <When at={one.schedule?.nextAt} none={one.schedule?.enabled === false ? 'Paused' : 'Never'} /> },
         { key: 'last', head: 'Last', from: 'sm', cell: (one) => one.schedule && <Last schedule={one.schedule} /> },
         actions(props),
       ]}
@@ -81,7 +100,6 @@ export function EventsTable(props: Props) {
       columns={[
         name,
         { key: 'event', head: 'When', cell: (one) => one.event && <>{EVENTS[one.event.event]}<p className="text-xs break-words text-text-2">{describeEvent(one.event)}</p></> },
-        { key: 'state', head: 'State', from: 'md', cell: () => <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Active</Badge> },
         { key: 'wait', head: 'Waits for more', from: 'md', cell: (one) => (one.event?.coalesceSeconds ? `${one.event.coalesceSeconds} s` : 'No') },
         { key: 'depth', head: 'Chain', from: 'lg', cell: (one) => `At most ${one.event?.maxDepth} deep` },
         actions(props),
@@ -90,10 +108,16 @@ export function EventsTable(props: Props) {
   )
 }
 
-function State({ schedule }: { schedule: Schedule }) {
+/** The state of a schedule, after the switch that pauses it. */
+function State({ schedule, enable }: { schedule: Schedule; enable: ReactNode }) {
+  return <div className="flex items-center gap-2">{enable}<div><StateBadge schedule={schedule} /></div></div>
+}
+
+function StateBadge({ schedule }: { schedule: Schedule }) {
   if (schedule.error) {
-    return <><Badge tone="fail" icon={<TriangleAlert aria-hidden size={12} />}>Suspended</Badge><p className="mt-1 max-w-xs text-xs text-fail">{schedule.error}</p></>
+    return <><Badge tone="fail" icon={<TriangleAlert aria-hidden size={12} />}>Suspended</Badge><p className="mt-1 max-w-xs text-xs text-fail"><WithCode text={schedule.error} /></p></>
   }
+  if (!schedule.enabled) return <Badge tone="pause" icon={<CirclePause aria-hidden size={12} />}>Paused</Badge>
   if (schedule.waitingSince) return <Badge tone="wait" icon={<Hourglass aria-hidden size={12} />}>Waits for the queue</Badge>
   return <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Active</Badge>
 }
