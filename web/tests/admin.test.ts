@@ -107,6 +107,23 @@ it('allows a server that somebody else added to get a secret', async () => {
   await context.close()
 })
 
+it('says in a narrow window what a token may do until when, and what of a budget is reserved', async () => {
+  await all.server.api('POST', '/api/tokens', { name: 'Warehouse export', scopes: ['graph:read', 'chat:use'] })
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { size: 'narrow' })
+  await page.goto(`${all.server.url}/tokens`)
+  const token = page.getByRole('row').filter({ hasText: 'Warehouse export' })
+  await token.getByText('graph:read, chat:use').waitFor()
+  expect(await token.innerText()).toMatch(/Expires:\s*Never/)
+  await page.goto(`${all.server.url}/budgets`)
+  const project = page.getByRole('row').filter({ hasText: 'The project' })
+  await project.getByText(/^Reserved:/).waitFor()
+  // The button keeps its distance from the edge of the list.
+  const [list, button] = await Promise.all([page.getByRole('table').locator('..').boundingBox(), project.getByRole('button').boundingBox()])
+  expect(list!.x + list!.width - (button!.x + button!.width)).toBeGreaterThanOrEqual(12)
+  misbehaviour.check()
+  await context.close()
+})
+
 it('shows the budgets everywhere', () =>
   showEverywhere(all.browser, all.server, 'budgets', '/budgets', (page) => page.getByRole('row').filter({ hasText: 'researcher' }).waitFor()))
 

@@ -1,5 +1,6 @@
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { showEverywhere, startAll, visit } from './harness'
+import { expectAccessible, showEverywhere, startAll, visit } from './harness'
 import { seed } from './seed'
 
 type Agent = { name: string; version: number; tools: string[]; description: string; maxSteps: number | null; model: { provider: string; name: string } | null }
@@ -34,8 +35,9 @@ it('creates an agent, shows problems at their fields, and edits it', async () =>
   await dialog.getByText('There is no tool “entities_gte”.').waitFor()
   await dialog.getByRole('button', { name: 'Create the agent' }).click()
   await dialog.getByLabel('Tools', { exact: true }).fill('search_hybrid')
-  await dialog.getByLabel('Provider').fill('rehearsal')
-  await dialog.getByLabel('Model', { exact: true }).fill('researcher')
+  await dialog.getByLabel('Model', { exact: true }).pressSequentially('rehearsal/researcher')
+  expect(await dialog.getByLabel('Provider').inputValue()).toBe('rehearsal')
+  expect(await dialog.getByLabel('Model', { exact: true }).inputValue()).toBe('researcher')
   await dialog.getByRole('button', { name: 'Create the agent' }).click()
   await page.waitForURL('**/agents/contract-reader')
   expect(await agent('contract-reader')).toMatchObject({ version: 1, tools: ['search_hybrid'], model: { provider: 'rehearsal', name: 'researcher' } })
@@ -81,4 +83,76 @@ it('deletes an agent', async () => {
   await expect(agent('old-helper')).rejects.toThrow('404')
   misbehaviour.check()
   await context.close()
+})
+
+it('asks before Escape or a click beside a dialog discards what was typed', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/agents`)
+  const dialog = page.getByRole('dialog', { name: 'Create an agent' })
+  const open = () => page.getByRole('button', { name: 'Create an agent' }).first().click()
+  const question = page.getByRole('alertdialog', { name: 'Discard what you wrote?' })
+  const name = dialog.getByLabel('Name', { exact: true })
+  // Nothing was typed, so there is nothing to ask.
+  await open()
+  await name.waitFor()
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+
+  await open()
+  await name.fill('contract-writer')
+  await page.keyboard.press('Escape')
+  await question.waitFor()
+  await expectAccessible(page, 'the question of a dialog')
+  // The button that keeps it has the focus, and leads back to the field.
+  await page.keyboard.press('Enter')
+  await question.waitFor({ state: 'detached' })
+  expect(await name.evaluate((field) => field === document.activeElement)).toBe(true)
+  expect(await name.inputValue()).toBe('contract-writer')
+  await page.keyboard.press('Escape')
+  await question.waitFor()
+  await page.keyboard.press('Escape')
+  await question.waitFor({ state: 'detached' })
+  await page.mouse.click(5, 400)
+  await question.getByRole('button', { name: 'Discard' }).click()
+  await dialog.waitFor({ state: 'detached' })
+
+  // A button of the dialog does not ask.
+  await open()
+  await name.fill('contract-writer')
+  await dialog.getByRole('button', { name: 'Close' }).first().click()
+  await dialog.waitFor({ state: 'detached' })
+  misbehaviour.check()
+  await context.close()
+})
+
+it('offers nothing in the palette that a button of the agents refuses', async () => {
+  await all.server.api('POST', '/api/admin/agents', { name: 'summariser', visibility: 'internal' })
+  /** What the palette offers on a page of agents, once the page is there. */
+  const offers = async (page: Page, path: string, ready: string) => {
+    await page.goto(all.server.url + path)
+    await page.getByText(ready).first().waitFor()
+    await page.keyboard.press('Control+k')
+    await page.getByRole('option', { name: /^Agents/ }).first().waitFor()
+    const found = await page.getByRole('option').allInnerTexts()
+    await page.keyboard.press('Escape')
+    return found.map((text) => text.trim()).filter((text) => /^(Create an agent|Trigger this agent|Edit this agent)/.test(text))
+  }
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  expect(await offers(page, '/agents', 'note-cleaner')).toEqual(['Create an agent…'])
+  expect(await offers(page, '/agents/note-cleaner', 'You keep the notes')).toEqual(['Trigger this agent…', 'Edit this agent…'])
+  // Only other agents start an internal one.
+  expect(await offers(page, '/agents/summariser', 'internal')).toEqual(['Edit this agent…'])
+  misbehaviour.check()
+  await context.close()
+
+  const { token } = await all.server.api<{ token: string }>('POST', '/api/tokens', { name: 'Reader', scopes: ['admin:read', 'agents:read', 'graph:read'] })
+  const reader = await visit(all.browser, all.server, { logIn: false, expected: { statuses: [401] } })
+  await reader.page.goto(`${all.server.url}/agents`)
+  await reader.page.getByLabel('Token').fill(token)
+  await reader.page.keyboard.press('Enter')
+  await reader.page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor()
+  expect(await offers(reader.page, '/agents', 'note-cleaner')).toEqual([])
+  expect(await offers(reader.page, '/agents/note-cleaner', 'You keep the notes')).toEqual([])
+  reader.misbehaviour.check()
+  await reader.context.close()
 })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startAll, visit } from './harness'
+import { expectAccessible, startAll, visit } from './harness'
 
 let all: Awaited<ReturnType<typeof startAll>>
 beforeAll(async () => {
@@ -23,6 +23,22 @@ it('logs in by the link that the program prints, and out again', async () => {
   await page.getByRole('heading', { name: 'Log in' }).waitFor()
   misbehaviour.check()
   await context.close()
+})
+
+it('has a page behind the link that axe accepts, in the colours of both themes', async () => {
+  const backgrounds = new Set<string>()
+  for (const theme of ['light', 'dark'] as const) {
+    const { page, context, misbehaviour } = await visit(all.browser, all.server, { logIn: false, theme })
+    for (const path of ['/login?code=x', '/login']) {
+      await page.goto(all.server.url + path)
+      await page.getByRole('main').getByRole('heading', { level: 1, name: 'Emergent' }).waitFor()
+      await expectAccessible(page, `${path}, ${theme}`)
+    }
+    backgrounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor))
+    misbehaviour.check()
+    await context.close()
+  }
+  expect([...backgrounds]).toEqual(['rgb(250, 250, 251)', 'rgb(14, 14, 17)'])
 })
 
 it('takes a token, says what is wrong with another one, and leads to the page that was asked for', async () => {

@@ -35,18 +35,20 @@ export function AgentPage() {
     enabled: allowed,
     queryFn: ({ signal }) => unwrap(api.GET('/api/admin/agents/{agentId}', { params: { path: { agentId } }, signal })),
   })
+  const close = () => change({ dialog: '' })
+  const { data } = agent
+  const missing = reason ?? (data ? undefined : 'The agent is not loaded.')
+  const editReason = missing ?? write.reason
+  const triggerReason = missing ?? invoke.reason ?? (data?.visibility === 'internal' ? 'An internal agent is started only by other agents.' : undefined)
   useActions(
     useMemo(
       () => [
-        { id: 'agent-trigger', label: 'Trigger this agent…', group: 'On this page', run: () => change({ dialog: 'trigger' }) },
-        { id: 'agent-edit', label: 'Edit this agent…', group: 'On this page', run: () => change({ dialog: 'edit' }) },
+        { id: 'agent-trigger', label: 'Trigger this agent…', group: 'On this page', disabledReason: triggerReason, run: () => change({ dialog: 'trigger' }) },
+        { id: 'agent-edit', label: 'Edit this agent…', group: 'On this page', disabledReason: editReason, run: () => change({ dialog: 'edit' }) },
       ],
-      [change],
+      [change, triggerReason, editReason],
     ),
   )
-  const close = () => change({ dialog: '' })
-  const { data } = agent
-  const internal = data?.visibility === 'internal' ? 'An internal agent is started only by other agents.' : undefined
   const productReason = data?.product ? `It belongs to the product ${data.product}. Uninstall the product to remove it.` : undefined
   return (
     <>
@@ -63,13 +65,13 @@ export function AgentPage() {
         above={<Link to="/agents" className="hover:underline">Agents</Link>}
         actions={
           <>
-            <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={write.reason ?? productReason} onClick={() => change({ dialog: 'delete' })}>
+            <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={editReason ?? productReason} onClick={() => change({ dialog: 'delete' })}>
               Delete…
             </Button>
-            <Button icon={<Pencil aria-hidden size={14} />} disabledReason={write.reason} onClick={() => change({ dialog: 'edit' }, { push: true })}>
+            <Button icon={<Pencil aria-hidden size={14} />} disabledReason={editReason} onClick={() => change({ dialog: 'edit' }, { push: true })}>
               Edit…
             </Button>
-            <Button variant="primary" icon={<Play aria-hidden size={14} />} disabledReason={invoke.reason ?? internal} onClick={() => change({ dialog: 'trigger' }, { push: true })}>
+            <Button variant="primary" icon={<Play aria-hidden size={14} />} disabledReason={triggerReason} onClick={() => change({ dialog: 'trigger' }, { push: true })}>
               Trigger…
             </Button>
           </>

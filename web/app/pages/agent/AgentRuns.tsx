@@ -14,6 +14,7 @@ import { shortId } from '~/util/format'
 
 const COLUMNS: ListColumn<Run>[] = [
   { key: 'run', head: 'Run', cell: (run) => <Link to="/runs/$runId" params={{ runId: run.id }} className="font-mono text-xs hover:underline">{shortId(run.id)}</Link> },
+  { key: 'asked', head: 'Asked', from: 'md', className: 'max-w-0 w-2/5', cell: (run) => <span title={run.inputPreview ?? undefined} className="block truncate">{run.inputPreview}</span> },
   { key: 'status', head: 'Status', cell: (run) => <Status status={run.status} detail={run.reason ?? run.waitingFor} /> },
   { key: 'steps', head: 'Steps', align: 'end', from: 'sm', cell: (run) => run.stepCount },
   { key: 'tokens', head: 'Tokens', align: 'end', from: 'sm', cell: (run) => <Tokens input={run.tokenUsage.totalInput} output={run.tokenUsage.totalOutput} /> },

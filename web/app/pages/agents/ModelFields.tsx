@@ -1,6 +1,6 @@
 import { Field, Input } from '~/ui/Field'
 import type { PartProps } from './AgentForm'
-import { modelOf } from './agent-draft'
+import { modelOf, splitModel } from './agent-draft'
 import { asNumber } from './numbers'
 
 /** Which model answers, and the limits of a run. */
@@ -15,8 +15,8 @@ export function ModelFields({ draft, set, problem }: PartProps) {
     <>
       <div className="grid grid-cols-2 gap-4 sm:grid-cols-[1fr_2fr_1fr_1fr]">
         <Field label="Provider">{(ids) => <Input {...ids} placeholder="google" value={model?.provider ?? ''} onChange={(event) => setModel({ provider: event.target.value })} />}</Field>
-        <Field label="Model" problem={problem('model')} hint="Empty: the default of the server.">
-          {(ids) => <Input {...ids} placeholder="gemini-2.5-flash" value={model?.name ?? ''} onChange={(event) => setModel({ name: event.target.value })} />}
+        <Field label="Model" problem={problem('model')} hint="Empty: the default of the server. Also provider/model.">
+          {(ids) => <Input {...ids} placeholder="gemini-2.5-flash" value={model?.name ?? ''} onChange={(event) => setModel(splitModel(event.target.value, model?.provider))} />}
         </Field>
         <Field label="Temperature">
           {(ids) => <Input {...ids} type="number" step="0.1" min="0" max="2" value={model?.temperature ?? ''} onChange={(event) => setModel({ temperature: asNumber(event.target.value) })} />}

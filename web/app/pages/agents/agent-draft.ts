@@ -10,6 +10,12 @@ export function modelOf(choice: Draft['model']): Schemas['Model'] | undefined {
   return at < 0 ? { name: choice } : { provider: choice.slice(0, at), name: choice.slice(at + 1) }
 }
 
+/** A name that was typed without a provider may name it as well: `provider/name`. */
+export function splitModel(name: string, provider: string | null | undefined): { provider?: string; name: string } {
+  const at = name.indexOf('/')
+  return provider || at < 1 || at === name.length - 1 ? { name } : { provider: name.slice(0, at).trim(), name: name.slice(at + 1).trim() }
+}
+
 /** The fields of a definition, in the order in which they are shown. */
 export const FIELDS = ['name', 'description', 'systemPrompt', 'model', 'tools', 'visibility', 'isDefault', 'maxSteps', 'defaultTimeout', 'trigger', 'flowType', 'flowConfig', 'approvals', 'outputSchema', 'acp', 'config'] as const
 
@@ -44,7 +50,7 @@ export function checkDraft(draft: Draft, tools: Tool[] | undefined): Record<stri
   if (draft.name && !NAME.test(draft.name)) problems.name = 'Use 1 to 100 letters, digits, “-”, “_” or “.”, and start with a letter or digit.'
   const model = modelOf(draft.model)
   if (model && !model.name) problems.model = 'Name the model, or leave the provider empty as well.'
-  else if (model && !model.provider && !KNOWN_MODEL.test(model.name)) problems.model = 'Name the provider of this model as well.'
+  else if (model && !model.provider && !KNOWN_MODEL.test(model.name)) problems.model = 'Name the provider of this model as well, or write provider/model.'
   if (draft.maxSteps != null && draft.maxSteps < 1) problems.maxSteps = 'Use at least 1.'
   if (draft.defaultTimeout != null && draft.defaultTimeout < 1) problems.defaultTimeout = 'Use at least 1.'
   const unknown = tools && draft.tools?.filter((name) => !name.includes('*') && !name.includes('?') && !isKnown(name, tools))

@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { Plus } from 'lucide-react'
+import { Fragment, useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { otherProblem, problemAt } from '~/api/problems'
@@ -27,7 +28,7 @@ export function BudgetsPage() {
   const budgets = useQuery({ ...budgetsQuery, enabled: allowed })
   return (
     <>
-      <PageHeader title="Budgets" description="The most that the project and its agents may spend in a day (UTC). Runs stop before they cost more." actions={<Button variant="primary" disabledReason={write.reason} onClick={() => setEditing({ limit: {} })}>Set a limit</Button>} />
+      <PageHeader title="Budgets" description="The most that the project and its agents may spend in a day (UTC). Runs stop before they cost more." actions={<Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => setEditing({ limit: {} })}>Set a limit</Button>} />
       <Panel>
         {!allowed ? (
           <EmptyState title="You cannot see budgets.">{reason}</EmptyState>
@@ -39,10 +40,10 @@ export function BudgetsPage() {
                 rows={[data.project, ...data.agents]}
                 rowKey={(row) => row.agent ?? ''}
                 columns={[
-                  { key: 'who', head: 'Of', className: 'min-w-30', cell: (row) => <span className="font-medium wrap-anywhere">{row.agent ?? 'The project'}</span> },
-                  { key: 'limit', head: 'Limit a day', cell: (row) => [row.limit.usd != null && formatMoney(row.limit.usd), row.limit.tokens != null && `${formatCompact(row.limit.tokens)} tokens`].filter(Boolean).join(', ') || 'None' },
-                  { key: 'spent', head: 'Spent today', cell: (row) => (row.today ? `${formatMoney(row.today.spent.usd)}, ${formatCompact(row.today.spent.tokens)} tokens` : '–') },
-                  { key: 'reserved', head: 'Reserved', from: 'md', cell: (row) => (row.today ? `${formatMoney(row.today.reserved.usd)}, ${formatCompact(row.today.reserved.tokens)} tokens` : '–') },
+                  { key: 'who', head: 'Of', className: 'min-w-20', cell: (row) => <span className="font-medium wrap-anywhere">{row.agent ?? 'The project'}</span> },
+                  { key: 'limit', head: 'Limit', cell: (row) => <Amounts {...row.limit} /> },
+                  { key: 'spent', head: 'Spent', from: 'sm', below: true, cell: (row) => (row.today ? <Amounts {...row.today.spent} /> : '–') },
+                  { key: 'reserved', head: 'Reserved', from: 'md', below: true, cell: (row) => (row.today ? <Amounts {...row.today.reserved} /> : '–') },
                   { key: 'edit', head: <span className="sr-only">Actions</span>, align: 'end', cell: (row) => <Button size="sm" aria-label={`Change the limit of ${row.agent ?? 'the project'}`} disabledReason={write.reason} onClick={() => setEditing(row)}>Change…</Button> },
                 ]}
               />
@@ -53,6 +54,18 @@ export function BudgetsPage() {
       {editing && <LimitDialog row={editing} onClose={() => setEditing(undefined)} />}
     </>
   )
+}
+
+/** Dollars and tokens, those that there are. They wrap between, not within. */
+function Amounts({ usd, tokens }: { usd?: number | null; tokens?: number | null }) {
+  const parts = [usd != null && formatMoney(usd), tokens != null && `${formatCompact(tokens)} tokens`].filter((part) => part !== false)
+  if (parts.length === 0) return 'None'
+  return parts.map((part, index) => (
+    <Fragment key={part}>
+      {index > 0 && ', '}
+      <span className="whitespace-nowrap">{part}</span>
+    </Fragment>
+  ))
 }
 
 function LimitDialog({ row, onClose }: { row: Row; onClose: () => void }) {

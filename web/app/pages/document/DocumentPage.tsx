@@ -17,8 +17,10 @@ import { KeyValue } from '~/ui/KeyValue'
 import { PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { Duration, RelativeTime } from '~/ui/Values'
+import { WithCode } from '~/ui/WithCode'
 import { formatCount } from '~/util/format'
 import { formatBytes, kindOf } from '../documents/format-bytes'
+import { RefusedBadge } from '../documents/RefusedBadge'
 import { useExtraction, useReaders } from '../documents/use-extractions'
 import { ChunkList } from './ChunkList'
 import { DeleteDocumentDialog, ReadAgainDialog } from './DocumentDialogs'
@@ -102,7 +104,7 @@ function Loaded({ document }: { document: Document }) {
               <p className="p-4 text-text-2">{extraction.reason}</p>
             ) : extraction.isLoading ? (
               <SkeletonRows rows={2} />
-            ) : extraction.runs.length === 0 ? (
+            ) : extraction.runs.length + extraction.refused.length === 0 ? (
               <p className="p-4 text-text-2">No agent has read this document. {noReader ?? 'Read it again to let one do so.'}</p>
             ) : (
               <>
@@ -116,6 +118,14 @@ function Loaded({ document }: { document: Document }) {
                       <span className="text-xs whitespace-nowrap text-text-2">
                         <Duration milliseconds={run.durationMs} since={run.startedAt} />
                       </span>
+                    </li>
+                  ))}
+                  {extraction.refused.map((firing) => (
+                    <li key={firing.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2">
+                      <span className="min-w-0 flex-1 truncate font-medium">{firing.agentName}</span>
+                      <RefusedBadge firing={firing} />
+                      <RelativeTime at={firing.createdAt} className="text-xs whitespace-nowrap text-text-2" />
+                      <p className="w-full text-xs break-words text-text-2">It was not started: <WithCode text={firing.reason ?? 'no reason was given'} /></p>
                     </li>
                   ))}
                 </ul>

@@ -6,7 +6,6 @@ import { api, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
 import type { Document } from '~/api/transfer'
-import type { Run } from '~/api/types'
 import { type Column, DataTable } from '~/table/DataTable'
 import { useRows } from '~/table/use-infinite'
 import { Status } from '~/ui/Badge'
@@ -17,10 +16,11 @@ import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
 import { formatCount } from '~/util/format'
 import { formatBytes, kindOf } from './format-bytes'
+import { RefusedBadge } from './RefusedBadge'
 import { UploadArea } from './UploadArea'
-import { useExtractionStates } from './use-extractions'
+import { type Attempt, useExtractionStates } from './use-extractions'
 
-function columnsFor(states: Map<string, Run>): Column<Document>[] {
+function columnsFor(states: Map<string, Attempt>): Column<Document>[] {
   return [
     {
       key: 'title',
@@ -40,8 +40,9 @@ function columnsFor(states: Map<string, Run>): Column<Document>[] {
       head: 'Extraction',
       width: 'minmax(112px, 1fr)',
       cell: (document) => {
-        const run = states.get(document.id)
-        return run ? <Status status={run.status} detail={run.reason} /> : <span className="text-text-3">–</span>
+        const attempt = states.get(document.id)
+        if (!attempt) return <span className="text-text-3">–</span>
+        return 'run' in attempt ? <Status status={attempt.run.status} detail={attempt.run.reason} /> : <RefusedBadge firing={attempt.refused} />
       },
     },
     { key: 'created', head: 'Added', width: '76px', align: 'end', cell: (document) => <RelativeTime at={document.createdAt} className="text-text-2" /> },

@@ -2,9 +2,10 @@ import { Link } from '@tanstack/react-router'
 import { CircleCheck, CircleX, FileUp, RotateCcw, X } from 'lucide-react'
 import { useRef, useState } from 'react'
 import { Button, IconButton } from '~/ui/Button'
+import { WithCode } from '~/ui/WithCode'
 import { classes } from '~/util/classes'
 import { formatBytes } from './format-bytes'
-import { addFiles, cancelUpload, clearUploads, retryUpload, type Upload, useUploads } from './uploads'
+import { addFiles, cancelUpload, canRetry, clearUploads, retryUpload, type Upload, useUploads } from './uploads'
 
 const ACCEPT = '.txt,.md,.markdown,.html,.htm,.pdf,text/plain,text/markdown,text/html,application/pdf'
 
@@ -93,7 +94,7 @@ function UploadRow({ upload }: { upload: Upload }) {
             <div className={classes('h-full bg-accent transition-[width]', upload.state === 'reading' && 'animate-breathe')} style={{ width: `${percent}%` }} />
           </div>
         )}
-        {upload.error && <p role="alert" className="text-xs break-words text-fail">{upload.error.message}</p>}
+        {upload.error && <p role="alert" className="text-xs break-words text-fail"><WithCode text={upload.error.message} /></p>}
       </div>
       <span className="flex items-center gap-1.5 text-xs whitespace-nowrap text-text-2">
         {(upload.state === 'done' || upload.state === 'known') && <CircleCheck aria-hidden size={14} className="text-ok" />}
@@ -106,7 +107,7 @@ function UploadRow({ upload }: { upload: Upload }) {
           <X aria-hidden size={14} />
         </IconButton>
       )}
-      {(upload.state === 'failed' || upload.state === 'cancelled') && (
+      {canRetry(upload) && (
         <IconButton size="sm" label={`Upload ${upload.name} again`} onClick={() => retryUpload(upload.id)}>
           <RotateCcw aria-hidden size={14} />
         </IconButton>

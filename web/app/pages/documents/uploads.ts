@@ -1,5 +1,6 @@
 // The uploads of this tab. They go on while other pages are shown.
 import { useSyncExternalStore } from 'react'
+import { ApiError } from '~/api/errors'
 import { queryClient } from '~/api/query-client'
 import { keys } from '~/api/keys'
 import { type Document, uploadDocument } from '~/api/transfer'
@@ -57,6 +58,9 @@ export function retryUpload(id: number) {
   update(id, { state: 'waiting', sent: 0, error: undefined })
   work()
 }
+
+/** Whether the same file may be taken another time. What the server refused because of the file, it refuses again. */
+export const canRetry = ({ state, error }: Upload) => state === 'cancelled' || (state === 'failed' && error instanceof ApiError && ![400, 413, 415, 422].includes(error.status))
 
 export function cancelUpload(id: number) {
   controllers.get(id)?.abort()

@@ -13,8 +13,16 @@ export function useReaders(): Agent[] {
   return agents.filter((agent) => JSON.stringify(agent.trigger ?? null).includes('on_document_ingested'))
 }
 
-/** The newest run that read each document, by document. The API lists firings and runs apart. */
-export function useExtractionStates(): Map<string, Run> {
+export type Firing = Schemas['Firing']
+
+/** The newest attempt to read a document: a run, or a firing that did not become one. */
+export type Attempt = { run: Run } | { refused: Firing }
+
+/** Whether an agent should have read a document and was not allowed to start. */
+const isRefused = (firing: Firing) => firing.event === 'on_document_ingested' && firing.status === 'refused' && !firing.runId
+
+/** The newest attempt to read each document, by document. The API lists firings and runs apart. */
+export function useExtractionStates(): Map<string, Attempt> {
   const { allowed } = useScope('admin:read')
   const readers = useReaders()
   const firings = useQuery({
@@ -30,10 +38,13 @@ export function useExtractionStates(): Map<string, Run> {
     })),
   })
   const byId = new Map(runs.flatMap((query) => query.data?.items ?? []).map((run) => [run.id, run]))
-  const states = new Map<string, Run>()
-  for (const { entityId, runId, event } of firings.data?.items ?? []) {
+  const states = new Map<string, Attempt>()
+  for (const firing of firings.data?.items ?? []) {
+    const { entityId, runId, event } = firing
+    if (event !== 'on_document_ingested' || !entityId || states.has(entityId)) continue
     const run = runId ? byId.get(runId) : undefined
-    if (event === 'on_document_ingested' && entityId && run && !states.has(entityId)) states.set(entityId, run)
+    if (run) states.set(entityId, { run })
+    else if (isRefused(firing)) states.set(entityId, { refused: firing })
   }
   return states
 }
@@ -59,13 +70,18 @@ export function foundByChunk(objects: Schemas['DocumentObject'][]): Map<string, 
 /** The most objects of a document that are shown. */
 const MAX_OBJECTS = 1000
 
-/** The runs that read a document, and what was found in each of its passages. */
+/** The runs that read a document, the refusals of runs that should have, and what was found in each of its passages. */
 export function useExtraction(documentId: string) {
   const { allowed, reason } = useScope('admin:read')
   const runs = useQuery({
     queryKey: [...keys.extraction, 'of', documentId],
     enabled: allowed,
     queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/runs', { params: { query: { q: documentId, limit: 20 } }, signal })),
+  })
+  const refusals = useQuery({
+    queryKey: [...keys.extraction, 'refusals'],
+    enabled: allowed,
+    queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/triggers/firings', { params: { query: { status: 'refused', limit: 100 } }, signal })),
   })
   const objects = useQuery({
     queryKey: [...keys.extraction, 'objects', documentId],
@@ -81,5 +97,6 @@ export function useExtraction(documentId: string) {
     },
   })
   const byChunk = useMemo(() => foundByChunk(objects.data ?? []), [objects.data])
-  return { runs: runs.data?.items ?? [], byChunk, error: runs.error ?? objects.error, isLoading: allowed && runs.isPending, reason }
+  const refused = (refusals.data?.items ?? []).filter((firing) => firing.entityId === documentId && isRefused(firing))
+  return { runs: runs.data?.items ?? [], refused, byChunk, error: runs.error ?? refusals.error ?? objects.error, isLoading: allowed && (runs.isPending || refusals.isPending), reason }
 }

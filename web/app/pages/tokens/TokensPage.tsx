@@ -1,4 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Plus } from 'lucide-react'
 import { useState } from 'react'
 import { api, unwrap, unwrapAll } from '~/api/client'
 import { keys } from '~/api/keys'
@@ -43,7 +44,7 @@ export function TokensPage() {
   const tokens = useQuery({ queryKey: keys.tokens, enabled: allowed, queryFn: ({ signal }) => unwrapAll((cursor) => api.GET('/api/tokens', { params: { query: { limit: 100, cursor } }, signal })) })
   return (
     <>
-      <PageHeader title="Tokens" description="Who may use the API of this server, and for what." actions={<Button variant="primary" disabledReason={write.reason} onClick={() => setNew(true)}>Create a token</Button>} />
+      <PageHeader title="Tokens" description="Who may use the API of this server, and for what." actions={<Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => setNew(true)}>Create a token</Button>} />
       <Panel>
         {!allowed ? (
           <EmptyState title="You cannot see tokens.">{reason}</EmptyState>
@@ -57,8 +58,8 @@ export function TokensPage() {
                 rowKey={(one) => one.id}
                 columns={[
                   { key: 'name', head: 'Token', cell: (one) => <><span className="font-medium break-all">{one.name}</span> {one.id === session?.tokenId && <Badge tone="run">Yours</Badge>}</> },
-                  { key: 'scopes', head: 'Scopes', from: 'md', cell: (one) => <span className="text-xs text-text-2">{one.scopes.length === SCOPES.length ? 'All' : one.scopes.join(', ')}</span> },
-                  { key: 'expires', head: 'Expires', from: 'sm', cell: (one) => (one.expiresAt ? <RelativeTime at={one.expiresAt} /> : 'Never') },
+                  { key: 'scopes', head: 'Scopes', from: 'md', below: true, cell: (one) => <span className="text-xs text-text-2">{one.scopes.length === SCOPES.length ? 'All' : one.scopes.join(', ')}</span> },
+                  { key: 'expires', head: 'Expires', from: 'sm', below: true, cell: (one) => (one.expiresAt ? <RelativeTime at={one.expiresAt} /> : 'Never') },
                   { key: 'created', head: 'Created', from: 'sm', cell: (one) => <RelativeTime at={one.createdAt} /> },
                   { key: 'revoke', head: <span className="sr-only">Actions</span>, align: 'end', cell: (one) => (one.revokedAt ? <Badge>Revoked</Badge> : <Button size="sm" aria-label={`Revoke ${one.name}`} disabledReason={write.reason} onClick={() => setRevoking(one)}>Revoke…</Button>) },
                 ]}
@@ -87,7 +88,7 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
   const secret = create.data?.token
   if (secret) {
     return (
-      <Dialog open onClose={onClose} title={`The token ${name}`} description="Copy it now: it is not shown again." footer={<Button variant="primary" onClick={onClose}>I have copied it</Button>}>
+      <Dialog open isSaved onClose={onClose} title={`The token ${name}`} description="Copy it now: it is not shown again." footer={<Button variant="primary" onClick={onClose}>I have copied it</Button>}>
         <p className="flex items-center gap-2 rounded-md bg-sunken p-3"><code className="min-w-0 flex-1 font-mono text-xs break-all">{secret}</code><CopyButton text={secret} label="Copy the token" /></p>
       </Dialog>
     )
