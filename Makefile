@@ -54,9 +54,9 @@ test: web
 	$(CARGO) build --locked -p emergent
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 	scripts/api-clients
-	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests tests/session.test.ts tests/overview.test.ts
+	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests --project screens
 
-## web-tests  every screen of the web UI in a browser, with screenshots; it takes minutes
+## web-tests  as `test` does for the web UI, and then its budgets of speed; it takes minutes
 .PHONY: web-tests
 web-tests: web
 	$(CARGO) build --locked -p emergent
