@@ -68,6 +68,7 @@ pages! {
     performance: "docs/performance.md",
     products: "docs/products.md",
     projects: "docs/projects.md",
+    retrieval: "docs/retrieval.md",
     runs: "docs/runs.md",
     secrets: "docs/secrets.md",
     security: "docs/security.md",
