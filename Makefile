@@ -73,6 +73,12 @@ a2a-cli:
 attack:
 	scripts/postgres run $(CARGO) test --locked -p emergent --test attack
 
+## pooler   two servers behind PgBouncer in transaction mode (docs/scale.md)
+.PHONY: pooler
+pooler:
+	$(CARGO) build --locked -p emergent
+	scripts/postgres run scripts/pgbouncer test --binary "$(TARGET)/debug/emergent" $(ARGS)
+
 ## fuzz-api  the API against its description with several seeds (CASES=100000 SEEDS="1 2 3")
 .PHONY: fuzz-api
 fuzz-api:

@@ -70,6 +70,7 @@ pages! {
     projects: "docs/projects.md",
     retrieval: "docs/retrieval.md",
     runs: "docs/runs.md",
+    scale: "docs/scale.md",
     secrets: "docs/secrets.md",
     security: "docs/security.md",
     sessions: "docs/sessions.md",
