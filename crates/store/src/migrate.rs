@@ -359,6 +359,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0041_newest_embeddings.sqlite.sql"),
         postgres: include_str!("migrations/0041_newest_embeddings.postgres.sql"),
     },
+    Migration {
+        version: 42,
+        name: "keys_of_versions",
+        indexes: include_str!("migrations/0042_keys_of_versions.indexes.sql"),
+        shared: "",
+        sqlite: include_str!("migrations/0042_keys_of_versions.sqlite.sql"),
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.

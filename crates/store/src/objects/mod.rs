@@ -22,9 +22,11 @@ use crate::{
 };
 
 mod as_of;
+mod state_at;
 mod write;
 
 pub use as_of::{list_at, list_at_sql};
+pub use state_at::{LAST_WITH_KEY_SQL, StateAt, state_at, state_by_key_at};
 pub use write::{NewRow, insert_many, update};
 
 row! {

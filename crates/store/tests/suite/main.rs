@@ -18,6 +18,7 @@ mod row_numbers;
 mod run_lists;
 mod sources;
 mod stalled_postgres;
+mod states_at;
 mod storage;
 mod transactions;
 mod unreadable;

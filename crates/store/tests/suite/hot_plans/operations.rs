@@ -111,6 +111,11 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
         assert_eq!(objects::history(tx, PROJECT, TASK, &Page::first(10))?.items.len(), 2);
         Ok(())
     }),
+    ("finding an object by the key that it had", 40, |tx| {
+        let found = objects::state_by_key_at(tx, PROJECT, "Note", "old4", now())?;
+        assert_eq!(found.map(|state| (state.id, state.key)), Some((TASK, Some("k4".to_owned()))));
+        Ok(())
+    }),
     ("creating an edge", 120, |tx| {
         assert_eq!(relationships::insert_many(tx, 1, &[new_edge()])?, [true]);
         Ok(())

@@ -217,8 +217,8 @@ async fn insert_versions(db: &Db, first: i64, last: i64) {
     let [project, _, object, time] = common_sql();
     let sql = format!(
         "INSERT INTO graph_object_versions
-             (object_id, version, project_id, type, labels, properties, created_at, updated_at, valid_to)
-         SELECT {object}, 0, {project}, 'Note', '[]', '{{}}', {time}, {time}, {time}
+             (object_id, version, project_id, type, key, labels, properties, created_at, updated_at, valid_to)
+         SELECT {object}, 0, {project}, 'Note', 'old' || n, '[]', '{{}}', {time}, {time}, {time}
          FROM generate_series({first}, {last}) AS n"
     );
     run_sql(db, sql).await;
