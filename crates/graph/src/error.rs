@@ -2,7 +2,7 @@
 
 use emergent_domain::{
     ids::{ObjectId, WorkflowId},
-    invalid::Invalid,
+    invalid::{Invalid, Problem},
     token::Scope,
 };
 
@@ -13,6 +13,10 @@ pub enum Error {
     /// Also returned for an entity of another project.
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
+    /// A read of an earlier time names an object that was not live then. Also returned for an object of another
+    /// project. The problem has the field of the request and a whole sentence.
+    #[error("{}", .0.reason)]
+    NotLiveAt(Problem),
     /// The input breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),

@@ -62,6 +62,9 @@ impl From<graph::Error> for ApiError {
         let conflict = |code, details| Self::new(StatusCode::CONFLICT, code, &message).with_details(details);
         match failure {
             graph::Error::NotFound { what, id } => Self::not_found(what, id),
+            graph::Error::NotLiveAt(problem) => {
+                Self::new(StatusCode::NOT_FOUND, "not_found", message).with_details(json!([problem]))
+            }
             graph::Error::Invalid(invalid) => invalid.into(),
             graph::Error::VersionConflict { expected, current, .. } => {
                 conflict("version_conflict", json!({ "expected": expected, "current": current }))

@@ -14,6 +14,7 @@ mod filters;
 mod history;
 mod housekeeping;
 mod hubs;
+mod keys_at;
 mod large_documents;
 mod large_objects;
 mod linked;
