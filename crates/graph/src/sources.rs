@@ -7,16 +7,18 @@ use emergent_domain::{
     invalid::Invalid,
     merge::Source,
     object::Object,
+    object_ref::ObjectRef,
     relationship::Relationship,
     time::Timestamp,
 };
 use emergent_store::{
     Tx, relationships as edge_rows,
     sources::{self as rows, SourceOwner},
+    traversal::{ByteRoom, Traversal},
 };
 use uuid::Uuid;
 
-use crate::{Error, Graph, WriteContext, error::Result};
+use crate::{Error, Graph, WriteContext, error::Result, object_refs::resolve_object_at};
 
 /// The maximum number of sources returned for one entity, newest first.
 pub const MAX_SOURCES: usize = 50;
@@ -80,17 +82,23 @@ impl Graph {
         self.db().read(read).await
     }
 
-    /// Returns an object as it was at a time, with the newest of the sources that were known then.
+    /// Returns an object as it was at a time, with the newest of the sources that were known then. A key names the object
+    /// that had it then. Fails with [`Error::NotLiveAt`] if the object was not live then.
     pub async fn object_at_with_sources(
         &self,
         project: ProjectId,
-        id: ObjectId,
+        reference: ObjectRef,
         as_of: Timestamp,
     ) -> Result<(Object, Vec<Source>)> {
-        let object = self.object_at(project, id, as_of).await?;
-        let read = move |tx: &mut Tx<'_>| rows::list_known_at(tx, project, &[id.0], MAX_SOURCES, as_of);
-        let mut sources = self.db().read(read).await?;
-        Ok((object, sources.remove(&id.0).unwrap_or_default()))
+        let read = move |tx: &mut Tx<'_>| {
+            let id = resolve_object_at(tx, project, "id", &reference, as_of)?;
+            let then = Traversal { project, relationship_types: &[], as_of: Some(as_of) };
+            let object = then.objects(tx, &[id], &[], &mut ByteRoom::new(usize::MAX))?.pop();
+            let object = object.ok_or_else(|| Error::not_found("object", id))?;
+            let mut sources = rows::list_known_at(tx, project, &[id.0], MAX_SOURCES, as_of)?;
+            Ok::<_, Error>((object, sources.remove(&id.0).unwrap_or_default()))
+        };
+        self.db().snapshot(read).await
     }
 
     /// Returns a live relationship with its newest sources.

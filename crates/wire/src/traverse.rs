@@ -40,7 +40,7 @@ pub struct Traverse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 50000, default = 5000)]
     pub max_edges: Option<usize>,
-    /// The graph as it was at that moment.
+    /// The graph as it was at that moment. A key names the object that had it then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub as_of: Option<Timestamp>,
@@ -147,6 +147,7 @@ pub struct FindPath {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 16, default = 8)]
     pub max_depth: Option<usize>,
+    /// The graph as it was at that moment. A key names the object that had it then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub as_of: Option<Timestamp>,

@@ -23,6 +23,9 @@ pub(crate) struct ObjectPath(pub ObjectId);
 /// Like [`ObjectPath`], but a key also names a deleted object, if no live one has it.
 pub(crate) struct AnyObjectPath(pub ObjectId);
 
+/// How the path names an object. The handler looks it up, because its query says for which time.
+pub(crate) struct ObjectRefPath(pub ObjectRef);
+
 impl FromRequestParts<App> for ObjectPath {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
@@ -36,6 +39,14 @@ impl FromRequestParts<App> for AnyObjectPath {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let (project, reference) = parse_reference(parts, app).await?;
         Ok(Self(app.graph.resolve_any_object(project, reference).await?))
+    }
+}
+
+impl FromRequestParts<App> for ObjectRefPath {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let (_, reference) = parse_reference(parts, app).await?;
+        Ok(Self(reference))
     }
 }
 

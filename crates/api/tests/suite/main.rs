@@ -31,6 +31,7 @@ mod http2;
 mod idempotency;
 mod inbox_items;
 mod invoke;
+mod keys_at;
 mod limits;
 mod mcp;
 mod mcp_server_names;

@@ -1,18 +1,17 @@
 //! Objects: creating, updating, deleting and restoring. Every change creates a version.
 
-use std::time::Duration;
-
 use emergent_domain::{
-    cursor::{Cursor, Page, ResultPage},
+    cursor::{Page, ResultPage},
     ids::{ObjectId, ProjectId},
     object::{NewObject, Object, ObjectPatch},
+    object_ref::ObjectRef,
     query::{Direction, ObjectFilter},
     relationship::Relationship,
     time::Timestamp,
 };
-use emergent_store::{objects as rows, relationships as edge_rows, traversal::Traversal};
+use emergent_store::{objects as rows, relationships as edge_rows};
 
-use crate::{Actor, Error, Graph, error::Result, relationships};
+use crate::{Actor, Error, Graph, error::Result, object_refs::resolve_object_at, relationships};
 
 mod cascade;
 mod delete;
@@ -145,16 +144,6 @@ impl Graph {
         Ok(versions)
     }
 
-    /// Returns an object as it was at a time. An object that did not exist then, or was deleted, is not found.
-    pub async fn object_at(&self, project: ProjectId, id: ObjectId, as_of: Timestamp) -> Result<Object> {
-        // The cursor of a history is exclusive.
-        let created_at = as_of + Duration::from_micros(1);
-        let page = Page { limit: 1, after: Some(Cursor { created_at, id: id.0 }) };
-        let versions = self.db().snapshot(move |tx| rows::history(tx, project, id, &page)).await?;
-        let version = versions.items.into_iter().next().filter(|version| version.deleted_at.is_none());
-        version.ok_or_else(|| Error::not_found("object", id))
-    }
-
     /// Lists the live edges of a live object, newest first.
     pub async fn object_edges(
         &self,
@@ -175,12 +164,12 @@ impl Graph {
             .await
     }
 
-    /// Lists the edges of an object that were live at a time, as they were then, newest first. The object must have
-    /// been live then.
+    /// Lists the edges of an object that were live at a time, as they were then, newest first. A key names the object that
+    /// had it then. Fails with [`Error::NotLiveAt`] if the object was not live then.
     pub async fn object_edges_at(
         &self,
         project: ProjectId,
-        id: ObjectId,
+        reference: ObjectRef,
         (direction, types): (Direction, Vec<String>),
         as_of: Timestamp,
         page: Page,
@@ -188,10 +177,7 @@ impl Graph {
         relationships::check_types(&types)?;
         self.db()
             .snapshot(move |tx| {
-                let then = Traversal { project, relationship_types: &[], as_of: Some(as_of) };
-                if then.live_ids(tx, &[id], &[])?.is_empty() {
-                    return Err(Error::not_found("object", id));
-                }
+                let id = resolve_object_at(tx, project, "id", &reference, as_of)?;
                 Ok(edge_rows::list_for_object_at(tx, project, (id, direction), &types, as_of, &page)?)
             })
             .await

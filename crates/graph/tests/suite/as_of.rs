@@ -60,7 +60,7 @@ async fn list_edges(harness: &Harness, at: Option<Timestamp>) -> Vec<Relationshi
 async fn list_near(harness: &Harness, id: ObjectId, at: Option<Timestamp>) -> Vec<Relationship> {
     let (graph, project, both) = (&harness.graph, harness.project(), Direction::Both);
     all_pages(async |page| match at {
-        Some(at) => graph.object_edges_at(project, id, (both, Vec::new()), at, page).await,
+        Some(at) => graph.object_edges_at(project, id.into(), (both, Vec::new()), at, page).await,
         None => graph.object_edges(project, id, both, Vec::new(), page).await,
     })
     .await
@@ -189,8 +189,8 @@ both_engines! {
 
         assert_eq!(list_near(&harness, id, Some(between)).await.len(), 1);
         let (page, after) = (Page::first(1), clock.now() + Duration::from_millis(1));
-        let gone = graph.object_edges_at(actor.project, id, (Direction::Both, Vec::new()), after, page).await;
-        assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+        let gone = graph.object_edges_at(actor.project, id.into(), (Direction::Both, Vec::new()), after, page).await;
+        assert!(matches!(gone, Err(Error::NotLiveAt(_))), "{gone:?}");
         let wrong = graph.list_objects_at(actor.project, of_type("no type"), then, page).await;
         assert!(matches!(wrong, Err(Error::Invalid(_))), "{wrong:?}");
     }

@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use emergent_domain::{
+    cursor::Page,
     ids::{ObjectId, ProjectId},
     object::ObjectPatch,
     object_ref::ObjectRef,
-    query::{ObjectFilter, TraverseQuery},
+    query::{Direction, ObjectFilter, TraverseQuery},
     time::Timestamp,
 };
 use emergent_graph::Error;
@@ -131,13 +132,22 @@ both_engines! {
         let (graph, actor, project) = (&harness.graph, harness.actor, harness.project());
         let a = harness.object(new("Note", "one", json!({ "name": "a" }))).await;
         let b = harness.object(new("Note", "two", json!({}))).await;
-        harness.edge("to", a, b).await;
+        let edge = harness.edge("to", a, b).await;
         let then = moment(&harness);
         rename(&harness, a, "old").await;
-        harness.object(new("Note", "one", json!({ "name": "c" }))).await;
+        let c = harness.object(new("Note", "one", json!({ "name": "c" }))).await;
         graph.delete_object(actor, b, None).await.unwrap();
         let now = moment(&harness);
 
+        for (at, id, version) in [(then, a, 1), (now, c, 1)] {
+            let (object, _) = graph.object_at_with_sources(project, parse("Note/one"), at).await.unwrap();
+            assert_eq!((object.id, object.key.as_deref(), object.version), (id, Some("one"), version));
+        }
+        for (at, edges) in [(then, vec![edge.id]), (now, Vec::new())] {
+            let options = (Direction::Both, Vec::new());
+            let found = graph.object_edges_at(project, parse("Note/one"), options, at, Page::first(10)).await.unwrap();
+            assert_eq!(found.items.iter().map(|edge| edge.id).collect::<Vec<_>>(), edges);
+        }
         let start = |references: &[&str]| references.iter().map(|reference| parse(reference)).collect::<Vec<_>>();
         let by_id = a.to_string();
         let resolved = graph.resolve_objects_at(project, "startIds", start(&["Note/two", by_id.as_str(), "Note/one"]), then).await;

@@ -5,6 +5,7 @@ use std::fmt;
 use emergent_domain::{
     ids::{ObjectId, ProjectId},
     object_ref,
+    time::Timestamp,
 };
 use emergent_graph::{Error, Result, object_refs};
 use emergent_store::Tx;
@@ -35,6 +36,18 @@ impl ObjectRef {
         object_refs::resolve_any_object(tx, project, &self.0)
     }
 
+    /// The id of the object that this named at a time: a key names the object that had it then. Fails if the object was
+    /// not live then. It needs a snapshot.
+    pub fn resolve_at(
+        &self,
+        tx: &mut Tx<'_>,
+        project: ProjectId,
+        field: &str,
+        as_of: Timestamp,
+    ) -> Result<ObjectId> {
+        object_refs::resolve_object_at(tx, project, field, &self.0, as_of)
+    }
+
     /// The error if the object does not exist.
     pub fn not_found(&self) -> Error {
         object_refs::object_not_found(&self.0)
@@ -44,10 +57,33 @@ impl ObjectRef {
     pub async fn resolve_in_read(&self, context: &ToolContext) -> Result<ObjectId> {
         context.graph.resolve_object(context.project, self.0.clone()).await
     }
+
+    /// Like [`ObjectRef::resolve_in_read`], now or at a time.
+    pub async fn resolve_in_read_at(
+        &self,
+        context: &ToolContext,
+        field: &'static str,
+        as_of: Option<Timestamp>,
+    ) -> Result<ObjectId> {
+        match as_of {
+            Some(as_of) => {
+                context.graph.resolve_object_at(context.project, field, self.0.clone(), as_of).await
+            }
+            None => self.resolve_in_read(context).await,
+        }
+    }
 }
 
-/// Resolves several references in one read, in their order.
-pub async fn resolve_all(context: &ToolContext, refs: Vec<ObjectRef>) -> Result<Vec<ObjectId>> {
+/// Resolves the objects from which a traversal starts in one read, in their order, now or at a time.
+pub async fn resolve_start(
+    context: &ToolContext,
+    refs: Vec<ObjectRef>,
+    as_of: Option<Timestamp>,
+) -> Result<Vec<ObjectId>> {
+    let (graph, project) = (&context.graph, context.project);
     let refs = refs.into_iter().map(|reference| reference.0).collect();
-    context.graph.resolve_objects(context.project, refs).await?.into_iter().collect()
+    match as_of {
+        Some(as_of) => graph.resolve_objects_at(project, "startIds", refs, as_of).await,
+        None => graph.resolve_objects(project, refs).await?.into_iter().collect(),
+    }
 }

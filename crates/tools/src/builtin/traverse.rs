@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::{
     define::read_tool,
     input::{Count, DateTime, OneOf, Paging},
-    reference::{ObjectRef, resolve_all},
+    reference::{ObjectRef, resolve_start},
     source::sources_json,
     view::{FieldSelection, page_json},
 };
@@ -91,7 +91,7 @@ struct TraverseInput {
 
 async fn traverse(context: ToolContext, input: TraverseInput) -> Result<Value, ToolError> {
     let query = TraverseQuery {
-        start: resolve_all(&context, input.start_ids).await?,
+        start: resolve_start(&context, input.start_ids, input.as_of).await?,
         direction: input.direction,
         max_depth: input.max_depth.get(),
         relationship_types: input.relationship_types,
@@ -189,7 +189,7 @@ fn load_neighbors(
     Ok(Neighbors { center, edges, objects, sources })
 }
 
-/// Like [`load_neighbors`], of an earlier time. A key names the object that had it last.
+/// Like [`load_neighbors`], of an earlier time. A key names the object that had it then.
 fn load_neighbors_at(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -198,11 +198,8 @@ fn load_neighbors_at(
     as_of: Timestamp,
     page: &Page,
 ) -> Result<Neighbors, Error> {
-    let center = id.resolve_any(tx, project)?;
+    let center = id.resolve_at(tx, project, "id", as_of)?;
     let then = Traversal { project, relationship_types: &[], as_of: Some(as_of) };
-    if then.live_ids(tx, &[center], &[])?.is_empty() {
-        return Err(id.not_found());
-    }
     let edges = edges::list_for_object_at(tx, project, (center, direction), types, as_of, page)?;
     let ends: Vec<ObjectId> = edges.items.iter().map(|edge| other_end(edge, center)).collect();
     let objects = then.objects(tx, &ends, &[], &mut ByteRoom::new(usize::MAX))?;
@@ -244,8 +241,8 @@ struct PathInput {
 
 async fn path(context: ToolContext, input: PathInput) -> Result<Value, ToolError> {
     let query = PathQuery {
-        from: input.from_id.resolve_in_read(&context).await?,
-        to: input.to_id.resolve_in_read(&context).await?,
+        from: input.from_id.resolve_in_read_at(&context, "fromId", input.as_of).await?,
+        to: input.to_id.resolve_in_read_at(&context, "toId", input.as_of).await?,
         direction: input.direction,
         relationship_types: input.relationship_types,
         max_depth: input.max_depth.get(),

@@ -5,6 +5,7 @@ mod entities;
 mod extract;
 mod guard;
 mod isolation;
+mod keys_at;
 mod knowledge;
 mod pool;
 mod remote;

@@ -21,8 +21,14 @@ pub(super) async fn traverse(
     InProject(project): InProject,
     Json(body): Json<Traverse>,
 ) -> Result<TraversalView> {
-    let start = app.graph.resolve_objects(project, body.start_ids.clone()).await?;
-    let start = start.into_iter().collect::<emergent_graph::Result<Vec<_>>>()?;
+    let references = body.start_ids.clone();
+    let start = match body.as_of {
+        Some(as_of) => app.graph.resolve_objects_at(project, "startIds", references, as_of).await?,
+        None => {
+            let start = app.graph.resolve_objects(project, references).await?;
+            start.into_iter().collect::<emergent_graph::Result<Vec<_>>>()?
+        }
+    };
     ok(app.graph.traverse(project, body.into_query(start)).await?)
 }
 
@@ -36,7 +42,15 @@ pub(super) async fn path(
     InProject(project): InProject,
     Json(body): Json<FindPath>,
 ) -> Result<PathView> {
-    let from = app.graph.resolve_object(project, body.from_id.clone()).await?;
-    let to = app.graph.resolve_object(project, body.to_id.clone()).await?;
+    let (from, to) = (body.from_id.clone(), body.to_id.clone());
+    let (from, to) = match body.as_of {
+        Some(as_of) => (
+            app.graph.resolve_object_at(project, "fromId", from, as_of).await?,
+            app.graph.resolve_object_at(project, "toId", to, as_of).await?,
+        ),
+        None => {
+            (app.graph.resolve_object(project, from).await?, app.graph.resolve_object(project, to).await?)
+        }
+    };
     ok(app.graph.shortest_path(project, body.into_query(from, to)).await?)
 }

@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use crate::{
     App,
     auth::InProject,
-    extract::{AnyObjectPath, ObjectPath, Paging, Query, fields::JsonMap, paged_query},
+    extract::{AnyObjectPath, ObjectPath, ObjectRefPath, Paging, Query, fields::JsonMap, paged_query},
     response::{Envelope, Result, ok, page},
     views::{
         object::ObjectView,
@@ -99,7 +99,7 @@ pub(super) async fn list(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ObjectAtQuery {
     /// The object as it was at that moment, with the sources that were known then. A key names the object that had it
-    /// last.
+    /// then.
     #[param(value_type = Option<String>, format = DateTime)]
     as_of: Option<Timestamp>,
 }
@@ -113,12 +113,15 @@ pub(super) struct ObjectAtQuery {
 pub(super) async fn get(
     State(app): State<App>,
     InProject(project): InProject,
-    AnyObjectPath(id): AnyObjectPath,
+    ObjectRefPath(reference): ObjectRefPath,
     Query(query): Query<ObjectAtQuery>,
 ) -> Result<ObjectView> {
     match query.as_of {
-        Some(as_of) => ok(app.graph.object_at_with_sources(project, id, as_of).await?),
-        None => ok(app.graph.object_with_sources(project, id).await?),
+        Some(as_of) => ok(app.graph.object_at_with_sources(project, reference, as_of).await?),
+        None => {
+            let id = app.graph.resolve_any_object(project, reference).await?;
+            ok(app.graph.object_with_sources(project, id).await?)
+        }
     }
 }
 
@@ -145,7 +148,7 @@ paged_query! {
         /// Only relationships of one of these types.
         #[serde(default, rename = "type")]
         types: Vec<String>,
-        /// The relationships that were live at that moment, as they were then. A key names the object that had it last.
+        /// The relationships that were live at that moment, as they were then. A key names the object that had it then.
         #[serde(rename = "asOf")]
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
@@ -161,16 +164,19 @@ paged_query! {
 pub(super) async fn edges(
     State(app): State<App>,
     InProject(project): InProject,
-    AnyObjectPath(id): AnyObjectPath,
+    ObjectRefPath(reference): ObjectRefPath,
     Query(query): Query<EdgeListQuery>,
 ) -> Result<Vec<RelationshipView>> {
     let requested = query.page()?;
     let EdgeListQuery { direction, types, as_of, .. } = query;
     match as_of {
         Some(as_of) => {
-            page(app.graph.object_edges_at(project, id, (direction, types), as_of, requested).await?)
+            page(app.graph.object_edges_at(project, reference, (direction, types), as_of, requested).await?)
         }
-        None => page(app.graph.object_edges(project, id, direction, types, requested).await?),
+        None => {
+            let id = app.graph.resolve_any_object(project, reference).await?;
+            page(app.graph.object_edges(project, id, direction, types, requested).await?)
+        }
     }
 }
 

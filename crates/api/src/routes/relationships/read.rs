@@ -31,7 +31,7 @@ paged_query! {
         /// Only relationships to this object: its id, or `Type/key`.
         #[param(value_type = Option<String>)]
         to_id: Option<ObjectRef>,
-        /// The relationships that were live at that moment, as they were then. A key names the object that had it last.
+        /// The relationships that were live at that moment, as they were then. A key names the object that had it then.
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
     }
@@ -52,8 +52,8 @@ pub(super) async fn list(
     let as_of = query.as_of;
     let filter = RelationshipFilter {
         types: query.types,
-        from: resolve_end(&app, project, query.from_id, as_of).await?,
-        to: resolve_end(&app, project, query.to_id, as_of).await?,
+        from: resolve_end(&app, project, "fromId", query.from_id, as_of).await?,
+        to: resolve_end(&app, project, "toId", query.to_id, as_of).await?,
     };
     match as_of {
         Some(as_of) => page(app.graph.list_relationships_at(project, filter, as_of, requested).await?),
@@ -61,17 +61,21 @@ pub(super) async fn list(
     }
 }
 
-/// An end that was live earlier may be deleted by now.
+/// A key names the object that had it at the time. An id is not looked up: an unknown one matches no relationship.
 async fn resolve_end(
     app: &App,
     project: ProjectId,
+    field: &'static str,
     end: Option<ObjectRef>,
     as_of: Option<Timestamp>,
 ) -> std::result::Result<Option<ObjectId>, ApiError> {
     match (end, as_of) {
-        (Some(reference), Some(_)) => Ok(Some(app.graph.resolve_any_object(project, reference).await?)),
-        (Some(reference), None) => Ok(Some(app.graph.resolve_object(project, reference).await?)),
         (None, _) => Ok(None),
+        (Some(ObjectRef::Id(id)), _) => Ok(Some(id)),
+        (Some(reference), Some(as_of)) => {
+            Ok(Some(app.graph.resolve_object_at(project, field, reference, as_of).await?))
+        }
+        (Some(reference), None) => Ok(Some(app.graph.resolve_object(project, reference).await?)),
     }
 }
 

@@ -103,20 +103,14 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
     }
 }
 
-/// An object as it was at a time. A key names the object that had it last.
+/// An object as it was at a time. A key names the object that had it then.
 async fn get_at(
     context: &ToolContext,
     id: ObjectRef,
     as_of: Timestamp,
     fields: &FieldSelection,
 ) -> Result<Value, ToolError> {
-    let (project, reference) = (context.project, id.clone());
-    let found: ObjectId = context.graph.db().read(move |tx| reference.resolve_any(tx, project)).await?;
-    let read = context.graph.object_at_with_sources(project, found, as_of).await;
-    let (object, known) = read.map_err(|error| match error {
-        Error::NotFound { .. } => id.not_found(),
-        other => other,
-    })?;
+    let (object, known) = context.graph.object_at_with_sources(context.project, id.0, as_of).await?;
     let sources = if fields.includes("sources") && !known.is_empty() {
         SourcesById::from([(object.id.0, known)])
     } else {

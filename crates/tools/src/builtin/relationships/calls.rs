@@ -211,7 +211,7 @@ impl RelationshipRef {
         rows::get(tx, project, id)?.ok_or_else(|| self.not_found())
     }
 
-    /// The relationship that was live at a time, as it was then. A key names the object that had it last.
+    /// The relationship that was live at a time, as it was then. A key names the object that had it then.
     fn find_at(
         &self,
         tx: &mut Tx<'_>,
@@ -223,8 +223,8 @@ impl RelationshipRef {
             (None, Some(type_), Some(from), Some(to)) => {
                 let filter = RelationshipFilter {
                     types: vec![type_.clone()],
-                    from: Some(from.resolve_any(tx, project)?),
-                    to: Some(to.resolve_any(tx, project)?),
+                    from: Some(from.resolve_at(tx, project, "fromId", as_of)?),
+                    to: Some(to.resolve_at(tx, project, "toId", as_of)?),
                 };
                 // At one time there is at most one of a type between two objects.
                 rows::list_at(tx, project, &filter, as_of, &Page::first(1))?.items.pop()
