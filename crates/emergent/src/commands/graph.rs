@@ -1,6 +1,6 @@
 //! `emergent graph`: search, traverse, import and export the knowledge graph.
 
-use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction, time::Timestamp};
+use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction};
 use emergent_wire::{
     object::ObjectView,
     traverse::{TraversalView, Traverse},
@@ -11,10 +11,10 @@ use uuid::Uuid;
 use super::{
     encode,
     history::{VersionRow, object_change, print_versions},
+    moment::{Moment, resolve_object_at},
     object_types::types_in_other_case,
     parse_flag,
     resolve::{OBJECTS, find_object_of_type, resolve_id},
-    run_bulk::parse_optional_time,
     search::ObjectSearch,
     transfer::{Export, Import},
     traversal::print_traversal,
@@ -100,18 +100,18 @@ impl Graph {
             Graph::Export(export) => export.run(client).await,
             Graph::Search(search) => search.run(client, as_json).await,
             Graph::Traverse { object, depth, direction, types, max_nodes, as_of } => {
-                let id = resolve_object(client, &object).await?;
+                let moment = Moment::parse(as_of.as_deref())?;
+                let id = resolve_object_at(client, &object, moment).await?;
                 let body = Traverse {
                     direction: parse_flag("--direction", Some(&direction))?.unwrap_or_default(),
                     max_depth: Some(depth),
                     relationship_types: types,
                     max_nodes: Some(max_nodes),
-                    as_of: parse_optional_time("as-of", as_of.as_deref())?,
+                    as_of: moment.map(|moment| moment.time()),
                     ..traverse_from(id)
                 };
-                let response = client.post("/api/graph/traverse", &body).await;
-                let response = response.map_err(|error| not_there_then(error, &object, as_of.as_deref()))?;
-                let traversal: Received<TraversalView> = response.data().await?;
+                let traversal: Received<TraversalView> =
+                    client.post("/api/graph/traverse", &body).await?.data().await?;
                 if as_json { output::print_json(&traversal) } else { print_traversal(&traversal) }
             }
             Graph::Show { object, as_of } => show_object(client, &object, as_of.as_deref(), as_json).await,
@@ -125,31 +125,16 @@ impl Graph {
     }
 }
 
-/// The error for an object that did not exist at the time of `--as-of`.
-pub fn not_there_then(error: Error, object: &str, as_of: Option<&str>) -> Error {
-    match as_of {
-        Some(time) if error.is_not_found() => {
-            let is_moment = time.parse::<Timestamp>().is_ok();
-            let when = if is_moment { format!("at {time}") } else { format!("{time} ago") };
-            Error::Usage(format!("`{object}` did not exist {when}"))
-        }
-        _ => error,
-    }
-}
-
 /// Shows one object, with its edges, as it is or as it was at a time.
 pub async fn show_object(client: &Client, object: &str, as_of: Option<&str>, as_json: bool) -> Result<()> {
-    let time = parse_optional_time("as-of", as_of)?;
-    let path = match &time {
-        // What was live then may be deleted by now.
-        Some(time) => {
-            let reference = any_object_path(client, object).await?;
-            format!("/api/graph/objects/{reference}?asOf={}", encode(&time.to_string()))
+    let moment = Moment::parse(as_of)?;
+    let shown: Received<ObjectView> = match moment {
+        Some(moment) => moment.get_object(client, object).await?,
+        None => {
+            let path = format!("/api/graph/objects/{}", resolve_object(client, object).await?);
+            client.get(&path).await?.data().await?
         }
-        None => format!("/api/graph/objects/{}", resolve_object(client, object).await?),
     };
-    let response = client.get(&path).await.map_err(|error| not_there_then(error, object, as_of))?;
-    let shown: Received<ObjectView> = response.data().await?;
     if as_json {
         return output::print_json(&shown);
     }
@@ -158,7 +143,7 @@ pub async fn show_object(client: &Client, object: &str, as_of: Option<&str>, as_
     let body = Traverse {
         max_depth: Some(1),
         max_nodes: Some(MAX_NEIGHBOURS),
-        as_of: time,
+        as_of: moment.map(|moment| moment.time()),
         ..traverse_from(shown.id)
     };
     let traversal: Received<TraversalView> = client.post("/api/graph/traverse", &body).await?.data().await?;
@@ -181,7 +166,7 @@ pub async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
 }
 
 /// A hint for a type in other letters, if it has an object with the key: types differ in upper and lower case.
-async fn case_hint(client: &Client, type_: &str, key: &str) -> Result<String> {
+pub async fn case_hint(client: &Client, type_: &str, key: &str) -> Result<String> {
     for other in types_in_other_case(client, type_).await {
         if find_typed_object(client, &other, key).await?.is_some() {
             return Ok(format!("; did you mean `{other}/{key}`? Upper and lower case matter in types"));

@@ -24,6 +24,7 @@ pub mod inbox;
 pub mod login_link;
 pub mod mcp;
 pub mod mcp_server;
+mod moment;
 mod number;
 pub mod object;
 mod object_types;

@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use super::{
     encode,
-    graph::{not_there_then, resolve_object, traverse_from},
+    graph::{resolve_object, traverse_from},
     history::{VersionRow, print_versions, relationship_change},
+    moment::{Moment, resolve_object_at},
     number::parse_finite,
     object::parse_properties,
     resolve::{RELATIONSHIPS, resolve_id},
-    run_bulk::parse_optional_time,
 };
 use crate::{
     client::{Client, Received},
@@ -76,12 +76,12 @@ impl Relationship {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Relationship::List { object, types, direction, as_of } => {
-                let id = resolve_object(client, &object).await?;
-                let time = parse_optional_time("as-of", as_of.as_deref())?;
+                let moment = Moment::parse(as_of.as_deref())?;
+                let id = resolve_object_at(client, &object, moment).await?;
                 let mut filter: String =
                     types.iter().map(|type_| format!("&type={}", encode(type_))).collect();
-                if let Some(time) = &time {
-                    filter.push_str(&format!("&asOf={}", encode(&time.to_string())));
+                if let Some(moment) = moment {
+                    filter.push_str(&format!("&asOf={}", encode(&moment.time().to_string())));
                 }
                 let list = async |end: &str| {
                     let path = format!("/api/graph/relationships?{end}={id}{filter}");
@@ -99,12 +99,11 @@ impl Relationship {
                     let around = Traverse {
                         max_depth: Some(1),
                         relationship_types: types,
-                        as_of: time,
+                        as_of: moment.map(|moment| moment.time()),
                         ..traverse_from(id)
                     };
-                    let around = client.post("/api/graph/traverse", &around).await;
-                    let around = around.map_err(|error| not_there_then(error, &object, as_of.as_deref()))?;
-                    let around: TraversalView = around.data().await?;
+                    let around: TraversalView =
+                        client.post("/api/graph/traverse", &around).await?.data().await?;
                     print_edges(&around, &edges)
                 }
             }

@@ -67,6 +67,35 @@ fn an_object_and_its_relationships_are_shown_as_they_were() {
 }
 
 #[test]
+fn a_key_names_the_object_that_had_it_at_the_time() {
+    let home = home_with_people();
+    let newest = json_of(home.run(&["relationship", "list", "Person/mary", "--type", "taught", "--json"]));
+    let then = newest[0]["updatedAt"].as_str().expect("a time");
+    let first = json_of(home.run(&["object", "show", "Person/mary", "--json"]))["id"].clone();
+    command_output(home.run(&["object", "delete", "Person/mary"]));
+    for args in [["object", "show"], ["graph", "show"], ["graph", "traverse"], ["relationship", "list"]] {
+        let deleted = failed(&home.run(&[&args[..], &["Person/mary", "--as-of", "0s"]].concat()));
+        assert!(deleted.contains("the object `Person/mary` was deleted at "), "{args:?}: {deleted}");
+    }
+    command_output(home.run(&["object", "create", "Person", "mary"]));
+    for noun in ["object", "graph"] {
+        let id = |more: &[&str]| {
+            json_of(home.run(&[&[noun, "show", "Person/mary", "--json"], more].concat()))["id"].clone()
+        };
+        assert_ne!(id(&[]), first, "{noun}");
+        assert_eq!(id(&["--as-of", then]), first, "{noun}");
+    }
+    let reached = json_of(home.run(&["graph", "traverse", "Person/mary", "--as-of", then, "--json"]));
+    assert_eq!((&reached["nodes"][0]["id"], reached["edges"].as_array().map(Vec::len)), (&first, Some(3)));
+    let list = ["relationship", "list", "Person/mary", "--json"];
+    assert_eq!(json_of(home.run(&list)), json!([]));
+    let listed = json_of(home.run(&[&list[..], &["--as-of", then]].concat()));
+    assert_eq!(listed.as_array().map(Vec::len), Some(2), "{listed}");
+    let misspelt = failed(&home.run(&["graph", "traverse", "person/mary", "--as-of", then]));
+    assert!(misspelt.contains("did not exist at") && misspelt.contains("`Person/mary`?"), "{misspelt}");
+}
+
+#[test]
 fn a_relationship_is_created_and_deleted() {
     let home = home_with_people();
     let args = [
