@@ -9,7 +9,10 @@ mod tests;
 
 use std::{str::FromStr, time::Duration};
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_json::Value;
 
 use crate::{
@@ -33,6 +36,8 @@ const MAX_DEPTH: i64 = 10;
 /// Updates come in bursts. All updates of one object within this time share a run.
 const UPDATES_COALESCE_SECONDS: u32 = 5;
 const MAX_WINDOW_SECONDS: u32 = 3_600;
+/// The largest `max_concurrent` of an event trigger.
+const MAX_CONCURRENT: i64 = 100;
 const MAX_INPUT_BYTES: usize = 100_000;
 /// One day. Work that takes longer belongs in a workflow.
 const MAX_TIMEOUT_SECONDS: i64 = 86_400;
@@ -103,6 +108,9 @@ pub struct ScheduleConfig {
     pub max_steps: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i64>,
+    /// A setting of event triggers, read only so that [`ScheduleConfig::check`] can say why a schedule has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<Value>,
 }
 
 impl Default for ScheduleConfig {
@@ -114,6 +122,7 @@ impl Default for ScheduleConfig {
             context: None,
             max_steps: None,
             timeout_seconds: None,
+            max_concurrent: None,
         }
     }
 }
@@ -130,6 +139,10 @@ impl ScheduleConfig {
         }
         if self.timeout_seconds.is_some_and(|seconds| !(1..=MAX_TIMEOUT_SECONDS).contains(&seconds)) {
             problems.push(Problem::new("timeout_seconds", format!("must be 1 to {MAX_TIMEOUT_SECONDS}")));
+        }
+        if self.max_concurrent.is_some() {
+            let reason = "is only for events: a schedule never starts a run while its last one has not ended";
+            problems.push(Problem::new("max_concurrent", reason));
         }
         Invalid::if_any(problems)?;
         zone.map_err(|()| Invalid::new("time_zone", "is unknown"))
@@ -158,6 +171,19 @@ pub struct EventConfig {
     pub coalesce_seconds: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coalesce_by: Option<CoalesceBy>,
+    /// While this many runs of the trigger are unfinished, its events wait, in the order in which they happened.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_max_concurrent")]
+    pub max_concurrent: Option<i64>,
+}
+
+/// Reads `max_concurrent`. The error of serde would not name the field.
+fn read_max_concurrent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    match Option::<Value>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(value) => value.as_i64().map(Some).ok_or_else(|| {
+            D::Error::custom(format!("`max_concurrent` must be a whole number from 1 to {MAX_CONCURRENT}"))
+        }),
+    }
 }
 
 impl EventConfig {
@@ -188,6 +214,9 @@ impl EventConfig {
                 "needs `coalesce_seconds`: the time within which events share a run".into(),
             );
         }
+        if self.max_concurrent.is_some_and(|runs| !(1..=MAX_CONCURRENT).contains(&runs)) {
+            add_problem("max_concurrent", format!("must be a whole number from 1 to {MAX_CONCURRENT}"));
+        }
         for (index, condition) in self.conditions.iter().enumerate() {
             if let Err(invalid) = condition.check() {
                 problems.extend(invalid.prefixed(&format!("conditions[{index}]")).problems);
@@ -209,6 +238,12 @@ impl EventConfig {
 
     pub fn coalesce_by(&self) -> CoalesceBy {
         self.coalesce_by.unwrap_or_default()
+    }
+
+    /// Returns how many more runs the trigger may start while `unfinished` of its runs have not ended. `None`
+    /// means that it has no limit.
+    pub fn free_places(&self, unfinished: i64) -> Option<i64> {
+        self.max_concurrent.map(|max| (max - unfinished).max(0))
     }
 
     /// Returns whether the content of the entity is needed to decide. If not, its type is enough

@@ -146,6 +146,9 @@ pub fn check_schedule_config(config: &ScheduleConfig) -> Result<(), Invalid> {
 /// own, which must not start the next one.
 pub fn check_event_config(event: EventKind, config: &EventConfig) -> Result<(), Invalid> {
     config.check(event)?;
+    if config.max_concurrent.is_some() {
+        return Err(Invalid::new("max_concurrent", "is only for an event that starts an agent"));
+    }
     if event == EventKind::RelationshipCreated && config.types.is_empty() {
         return Err(Invalid::new("types", "is required: workflows create relationships themselves"));
     }
@@ -198,6 +201,9 @@ mod tests {
         assert!(check_event_config(EventKind::EntityCreated, &of_type("SpecTask")).is_err());
         assert!(check_event_config(EventKind::RelationshipCreated, &EventConfig::default()).is_err());
         assert!(check_event_config(EventKind::RelationshipCreated, &of_type("blocks")).is_err());
+        let limited = EventConfig { max_concurrent: Some(1), ..of_type("Person") };
+        let refused = check_event_config(EventKind::EntityCreated, &limited).unwrap_err();
+        assert_eq!(refused.problems[0].field, "max_concurrent");
         let input = ScheduleConfig { input: Some("i".into()), ..ScheduleConfig::default() };
         assert_eq!(check_schedule_config(&input).unwrap_err().problems[0].field, "input");
     }

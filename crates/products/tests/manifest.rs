@@ -182,6 +182,8 @@ fn agents_and_their_tools() {
     check("/agents/0/temperature", json!(0.5), "/agents/0/temperature", "set it only once");
     check("/agents/0/trigger", json!("on_documents_ingested"), "/agents/0/trigger", "on_document_ingested");
     check("/agents/0/config/trigger/typse", json!(1), "/agents/0/config/trigger", "typse");
+    let max_concurrent = "/agents/0/config/trigger/max_concurrent";
+    check(max_concurrent, json!(0), max_concurrent, "from 1 to 100");
     check("/agents/0/visibility", json!("internal"), "/agents/0/trigger", "internal");
     check("/agents/1/acp", json!({ "display_name": "x" }), "/agents/1/acp", "external");
     let due = "/agents/0/output_schema/properties/due_date/type";

@@ -87,6 +87,24 @@ fn settings_are_checked_where_they_stand() {
         "config.trigger.coalesce_seconds",
         "0 to 3600",
     );
+    for wrong in [0, 101, -1] {
+        let settings = json!({ "max_concurrent": wrong });
+        refused("on_entity_created", settings, "config.trigger.max_concurrent", "from 1 to 100");
+    }
+    for wrong in [json!("1"), json!(1.5), json!([1]), json!(u64::MAX)] {
+        let settings = json!({ "max_concurrent": wrong });
+        refused("on_entity_created", settings, "config.trigger", "`max_concurrent` must be a whole number");
+    }
+    refused(
+        "0 8 * * *",
+        json!({ "max_concurrent": 1 }),
+        "config.trigger.max_concurrent",
+        "a schedule never starts a run while its last one has not ended",
+    );
+    for right in [json!(1), json!(100), json!(null)] {
+        let settings = json!({ "max_concurrent": right });
+        assert!(TriggerSpec::from_definition(&definition("on_document_ingested", settings)).is_ok());
+    }
     assert!(
         TriggerSpec::from_definition(&definition("on_entity_updated", json!({ "coalesce_by": "agent" })))
             .is_ok()
