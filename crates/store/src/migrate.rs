@@ -367,6 +367,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0042_keys_of_versions.sqlite.sql"),
         postgres: "",
     },
+    Migration {
+        version: 43,
+        name: "triggered_runs",
+        indexes: include_str!("migrations/0043_triggered_runs.indexes.sql"),
+        shared: "",
+        sqlite: include_str!("migrations/0043_triggered_runs.sqlite.sql"),
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.

@@ -18,6 +18,7 @@ use crate::{
 };
 
 pub mod firings;
+pub mod unfinished;
 
 row! {
     EventTrigger in "event_triggers" {
@@ -106,10 +107,17 @@ pub struct LockedTriggers {
 
 /// As [`lock_all`], but returns unreadable triggers separately instead of failing.
 pub fn lock_readable(tx: &mut Tx<'_>, project: ProjectId) -> Result<LockedTriggers> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
-        tx.for_share()
-    );
+    let lock = tx.for_share();
+    read_readable(tx, project, lock)
+}
+
+/// As [`list`], but without the triggers that this version cannot read.
+pub fn list_readable(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
+    Ok(read_readable(tx, project, "")?.readable)
+}
+
+fn read_readable(tx: &mut Tx<'_>, project: ProjectId, lock: &str) -> Result<LockedTriggers> {
+    let sql = format!("SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{lock}");
     let mut unreadable = Vec::new();
     let readable = tx.query(&sql, params![project], |row| match EventTrigger::from_row(row) {
         Err(error @ Error::Unreadable { .. }) => {

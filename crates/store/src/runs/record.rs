@@ -19,7 +19,7 @@ use super::{
 use crate::{
     a2a_push, approvals, budget, conversations,
     error::Result,
-    params, project_events,
+    params, project_events, schedules,
     tx::Tx,
     value::{self, Param},
     workflows,
@@ -159,7 +159,7 @@ pub fn end_run(
 type RunRelations = (ProjectId, Option<RunId>, Option<WorkflowId>, Origin);
 
 /// Records the event `run_ended`, writes the answer of a run of a conversation, and wakes the waiters of the run, its
-/// project, its workflow and its parent. Every end of a run comes here.
+/// project, its workflow, its parent and its trigger. Every end of a run comes here.
 fn notify_end(
     tx: &mut Tx<'_>,
     id: RunId,
@@ -177,6 +177,10 @@ fn notify_end(
     tx.wake(&super::ended_channel(id))?;
     tx.wake(&project_events::channel(project))?;
     workflow.map_or(Ok(()), |workflow| tx.wake(&workflows::changed_channel(workflow)))?;
+    // An event trigger with `max_concurrent` may wait for the end of this run, which a resumption takes over.
+    if matches!(origin, Origin::Event | Origin::Resume) {
+        tx.wake(schedules::CHANGED_CHANNEL)?;
+    }
     // A parent waits for any of its children to end. One that has no runner, because all its children wait
     // for a person, is queued.
     let Some(parent) = parent else { return Ok(()) };

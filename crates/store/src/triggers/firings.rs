@@ -113,18 +113,11 @@ pub fn list_due(
     now: Timestamp,
     limit: usize,
 ) -> Result<Vec<Firing>> {
+    if matches!(which, DueFirings::Only([])) {
+        return Ok(Vec::new());
+    }
     let mut params = vec![Param::from(project), Param::from(now)];
-    let (operator, ids) = match which {
-        DueFirings::Without(ids) => ("NOT IN", ids),
-        DueFirings::Only([]) => return Ok(Vec::new()),
-        DueFirings::Only(ids) => ("IN", ids),
-    };
-    let agents = if ids.is_empty() {
-        String::new()
-    } else {
-        format!(" AND agent_id {operator} ({})", page::placeholders(params.len() + 1, ids.len()))
-    };
-    params.extend(ids.iter().copied().map(Param::from));
+    let agents = agent_condition(which, &mut params);
     let sql = |limit: &str, exclude: &str| {
         format!(
             "SELECT {COLUMNS} FROM trigger_firings
@@ -133,6 +126,65 @@ pub fn list_due(
         )
     };
     tx.query_claimable::<Firing, _>(&params, limit, sql, Firing::from_row)
+}
+
+/// The condition that a firing is one of these, with its parameters added to `params`.
+fn agent_condition(which: DueFirings<'_>, params: &mut Vec<Param<'_>>) -> String {
+    let (operator, ids) = match which {
+        DueFirings::Without(ids) => ("NOT IN", ids),
+        DueFirings::Only(ids) => ("IN", ids),
+    };
+    if ids.is_empty() {
+        return String::new();
+    }
+    let condition = format!(" AND agent_id {operator} ({})", page::placeholders(params.len() + 1, ids.len()));
+    params.extend(ids.iter().copied().map(Param::from));
+    condition
+}
+
+/// Whether a project has a due pending firing of an event of other triggers than these.
+pub fn has_due_without(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    agents: &[AgentId],
+    now: Timestamp,
+) -> Result<bool> {
+    let mut params = vec![Param::from(project), Param::from(now)];
+    let sql = format!(
+        "SELECT 1 FROM trigger_firings
+         WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL AND due_at <= $2{} LIMIT 1",
+        agent_condition(DueFirings::Without(agents), &mut params)
+    );
+    Ok(tx.query_opt(&sql, &params, |_| Ok(()))?.is_some())
+}
+
+/// The due pending firing of an agent whose event happened first, of those that this version can read. The order is
+/// that of the feed, because the servers that read it may have different clocks.
+pub fn first_due(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    agent: AgentId,
+    now: Timestamp,
+) -> Result<Option<Firing>> {
+    let sql = |limit: &str, exclude: &str| {
+        format!(
+            "SELECT {COLUMNS} FROM trigger_firings
+             WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL
+                 AND agent_id = $2 AND due_at <= $3{exclude}
+             ORDER BY coalesce(event_txid, 0), coalesce(event_seq, 0), id LIMIT {limit}"
+        )
+    };
+    let params = [Param::from(project), Param::from(agent), Param::from(now)];
+    Ok(tx.query_claimable::<Firing, _>(&params, 1, sql, Firing::from_row)?.into_iter().next())
+}
+
+/// How many pending firings of an agent's events are due.
+pub fn count_due(tx: &mut Tx<'_>, project: ProjectId, agent: AgentId, now: Timestamp) -> Result<i64> {
+    let sql = "SELECT count(*) FROM trigger_firings
+               WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL AND agent_id = $2
+                   AND due_at <= $3";
+    let params = [Param::from(project), Param::from(agent), Param::from(now)];
+    Ok(tx.query_opt(sql, &params, |row| row.get(0))?.unwrap_or(0))
 }
 
 /// The pending firings of events for an agent that this version can read, oldest first. With `entity`, only
@@ -164,6 +216,15 @@ pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
                WHERE f.status = 'pending' AND f.entity_id IS NOT NULL";
     Ok(tx.query_opt(sql, &[], |row| row.get::<Option<Timestamp>>(0))?.flatten())
+}
+
+/// When the next pending firing of an event in a live project becomes due after `now`. Those that are due already may
+/// wait for a long time.
+pub fn next_due_after(tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<Timestamp>> {
+    let sql = "SELECT min(f.due_at) FROM trigger_firings AS f
+               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
+               WHERE f.status = 'pending' AND f.entity_id IS NOT NULL AND f.due_at > $1";
+    Ok(tx.query_opt(sql, &[Param::from(now)], |row| row.get::<Option<Timestamp>>(0))?.flatten())
 }
 
 /// The number of pending firings of events in live projects, by the kind of event. Kinds without firings are

@@ -1,0 +1,3 @@
+-- What the planner should expect, as in the first migration.
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES ('agent_runs', 'agent_runs_triggered', '100 10');
+ANALYZE sqlite_schema;
