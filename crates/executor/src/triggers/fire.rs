@@ -1,6 +1,7 @@
 //! Starts the runs of due event firings. Each firing is checked against the current settings of its trigger,
 //! and firings that share a run are coalesced. The server that fires locks the project's cursor; other
-//! servers skip the project. If the run queue is full, firings stay due, in their order.
+//! servers skip the project. If the run queue is full, or as many runs of a trigger are unfinished as its limit
+//! allows, firings stay due, in their order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +19,9 @@ use emergent_store::{
 };
 
 use super::{
-    FiringOutcome, RefusedStart, event_context,
+    FiringOutcome, RefusedStart,
+    concurrency::FreePlaces,
+    event_context,
     firing_counts::{FiringOutcomeKind, firing_kind},
     start_failure::{FiredTrigger, StartFailure},
 };
@@ -43,8 +46,11 @@ impl Executor {
                 return Ok(FiringOutcome::default());
             }
             let LockedTriggers { readable, unreadable } = rows::lock_readable(tx, project)?;
-            // Triggers that start workflows are fired one by one.
+            let places = FreePlaces::count(tx, &readable)?;
+            // Triggers that start workflows are fired one by one. Those that are held back have no turn: reading their
+            // firings would cost more the more events wait.
             let mut others = unreadable;
+            others.extend(places.held_back());
             others.extend(
                 readable.iter().filter(|trigger| trigger.dispatch.is_some()).map(|trigger| trigger.agent),
             );
@@ -52,13 +58,16 @@ impl Executor {
             if due.is_empty() {
                 return Ok(FiringOutcome::default());
             }
-            let mut pass = FiringPass::new(tx, &executor, project, readable, now)?;
+            let mut pass = FiringPass { places, ..FiringPass::new(tx, &executor, project, readable, now)? };
             for firing in due {
                 if pass.capacity == 0 {
                     pass.outcome.full = true;
                     break;
                 }
-                if !pass.settled.contains(&firing.id) {
+                if pass.settled.contains(&firing.id) {
+                    continue;
+                }
+                if let Some(firing) = pass.next_in_turn(tx, firing)? {
                     pass.fire(tx, firing)?;
                 }
             }
@@ -80,6 +89,8 @@ pub(super) struct FiringPass<'a> {
     agents: HashMap<AgentId, Option<Agent>>,
     /// How many more runs may be queued.
     capacity: usize,
+    /// How many more runs the triggers with a limit may start.
+    places: FreePlaces,
     settled: HashSet<FiringId>,
     outcome: FiringOutcome,
 }
@@ -99,9 +110,20 @@ impl<'a> FiringPass<'a> {
             triggers: triggers.into_iter().map(|trigger| (trigger.agent, trigger)).collect(),
             agents: HashMap::new(),
             capacity: queue::free_project_capacity(tx, executor.settings(), project)?,
+            places: FreePlaces::default(),
             settled: HashSet::new(),
             outcome: FiringOutcome::default(),
         })
+    }
+
+    /// Returns the firing whose turn it is when a due one is reached: this one, or if its trigger has a limit, the
+    /// one whose event happened first. `None` if the trigger may start no more runs now.
+    fn next_in_turn(&self, tx: &mut Tx<'_>, due: Firing) -> Result<Option<Firing>> {
+        match self.places.get(due.agent) {
+            None => Ok(Some(due)),
+            Some(free) if free <= 0 => Ok(None),
+            Some(_) => Ok(firings::first_due(tx, self.project, due.agent, self.now)?),
+        }
     }
 
     /// What the transaction did.
@@ -176,6 +198,7 @@ impl<'a> FiringPass<'a> {
         match admit(tx, self.executor, &agent, &admission, &start) {
             Ok(run) => {
                 self.capacity -= 1;
+                self.places.take(agent.id);
                 self.outcome.admitted += 1;
                 let kind = trigger.event.as_str();
                 self.outcome.tally.add(kind, FiringOutcomeKind::Fired, 1);

@@ -5,9 +5,11 @@
 //! transaction. Events are read with one cursor per project: the first transaction inserts firings and moves
 //! the cursor, and a second one admits a run and settles its firings. After a crash at any point, the next
 //! pass of any server continues. Nothing is cached in memory, so a change of a trigger applies on all
-//! servers as soon as it is committed. While the run queue is full, nothing is started: firings stay due.
+//! servers as soon as it is committed. While the run queue is full, nothing is started: firings stay due. So do those of
+//! a trigger that has as many unfinished runs as it may have.
 
 mod backoff;
+mod concurrency;
 mod event_context;
 mod events;
 mod fire;
@@ -41,6 +43,7 @@ use crate::{Error, Executor, Result};
 use backoff::Backoff;
 use firing_counts::FiringCounts;
 
+pub use concurrency::HeldBack;
 pub use emergent_store::triggers::firings::{FiringFilter, ListedFiring};
 pub use save::{JobRow, delete_job, delete_jobs, save_job};
 pub(crate) use save::{resave, save};
@@ -99,6 +102,8 @@ pub struct Triggers {
     pub events: Vec<EventTrigger>,
     /// The names of the agents.
     pub agents: HashMap<AgentId, String>,
+    /// The event triggers whose events wait for a run to end, by agent.
+    pub held_back: HashMap<AgentId, HeldBack>,
 }
 
 impl Executor {
@@ -176,7 +181,7 @@ impl Executor {
             *did_work |= did_any(self.read_events(project).await);
         }
         let now = self.clock().now();
-        let overdue = self.db().read(move |tx| Ok::<_, Error>(rows::projects_with_due_firings(tx, now)?));
+        let overdue = self.db().read(move |tx| concurrency::projects_to_fire(tx, now));
         for project in overdue.await? {
             *did_work |= did_any(self.fire_workflow_events(project, BATCH_SIZE).await);
             if backoff.is_waiting() {
@@ -186,21 +191,24 @@ impl Executor {
             backoff.record(&fired);
             *did_work |= did_any(fired);
         }
-        let next = self
-            .db()
-            .read(|tx| Ok::<_, Error>([schedule_rows::next_due_at(tx)?, rows::firings::next_due_at(tx)?]));
         let now = self.clock().now();
+        let next = self.db().read(move |tx| {
+            Ok::<_, Error>([schedule_rows::next_due_at(tx)?, rows::firings::next_due_after(tx, now)?])
+        });
         Ok(next.await?.into_iter().flatten().filter(|next| *next > now).min())
     }
 
     /// Lists the schedules and event triggers of a project.
     pub async fn list_triggers(&self, project: ProjectId) -> Result<Triggers> {
+        let now = self.clock().now();
         self.db()
             .snapshot(move |tx| {
                 let agents = agents::list_all(tx, project)?;
+                let events = rows::list(tx, project)?;
                 Ok(Triggers {
                     schedules: schedule_rows::list(tx, project)?,
-                    events: rows::list(tx, project)?,
+                    held_back: concurrency::list_held_back(tx, project, &events, now)?,
+                    events,
                     agents: agents.into_iter().map(|agent| (agent.id, agent.definition.name)).collect(),
                 })
             })

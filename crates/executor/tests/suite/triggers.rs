@@ -6,6 +6,7 @@ use crate::support;
 mod capacity;
 mod chains;
 mod events;
+mod limited;
 mod metrics;
 mod narrowed;
 mod overlap;

@@ -13,7 +13,7 @@ fn at_most(max_queued: usize) -> Settings {
 
 /// Reads the feed until it has shown `count` changes. On PostgreSQL a transaction of any other database of the
 /// cluster hides new changes until it ends.
-async fn read_events(harness: &Harness, project: ProjectId, count: usize) {
+pub(crate) async fn read_events(harness: &Harness, project: ProjectId, count: usize) {
     let mut read = 0;
     for _ in 0..500 {
         read += harness.executor.read_events(project).await.unwrap();
