@@ -148,6 +148,26 @@ pub struct EventTriggerView {
     pub coalesce_seconds: u64,
     #[schema(value_type = schema::CoalesceBy)]
     pub coalesce_by: CoalesceBy,
+    /// While this many of its runs are unfinished, its events wait; null for no limit.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 100)]
+    pub max_concurrent: Option<i64>,
+    /// Why its events wait; null when none waits for a run to end.
+    #[serde(default)]
+    pub held_back: Option<HeldBackView>,
+}
+
+/// Events that wait because as many runs of their trigger are unfinished as `maxConcurrent` allows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = HeldBack)]
+pub struct HeldBackView {
+    /// How many events wait.
+    pub events: i64,
+    /// The runs of the trigger that are queued, running or waiting.
+    pub unfinished_runs: i64,
+    /// Those of them that wait for a person.
+    pub waiting_runs: i64,
 }
 
 impl EventTriggerView {
@@ -163,6 +183,8 @@ impl EventTriggerView {
             max_depth: config.max_depth(),
             coalesce_seconds: config.window(trigger.event).as_secs(),
             coalesce_by: config.coalesce_by(),
+            max_concurrent: config.max_concurrent,
+            held_back: None,
             types: config.types,
             labels: config.labels,
             conditions: config.conditions,

@@ -6,7 +6,7 @@ use emergent_domain::{
     trigger::{EventTrigger, FiringCause, Schedule},
     workflow_template::WorkflowTemplate,
 };
-use emergent_executor::triggers::{ListedFiring, Triggers, WorkflowTriggerSpec};
+use emergent_executor::triggers::{HeldBack, ListedFiring, Triggers, WorkflowTriggerSpec};
 use emergent_wire::dispatch::Dispatch;
 pub(crate) use emergent_wire::trigger::*;
 use serde_json::Value;
@@ -16,21 +16,29 @@ use super::IntoView;
 impl IntoView<TriggersView> for Triggers {
     fn into_view(self) -> TriggersView {
         let triggers = self;
-        let names = triggers.agents;
+        let (names, held_back) = (triggers.agents, triggers.held_back);
         let name_of = |agent: &AgentId| names.get(agent).cloned().unwrap_or_default();
         let schedule_view = |schedule: Schedule| {
             let name = name_of(&schedule.agent);
             ScheduleView::new(schedule, name)
         };
         let event_view = |trigger: EventTrigger| {
-            let name = name_of(&trigger.agent);
-            EventTriggerView::new(trigger, name)
+            let (name, held_back) = (name_of(&trigger.agent), held_back.get(&trigger.agent).copied());
+            EventTriggerView {
+                held_back: held_back.map(held_back_view),
+                ..EventTriggerView::new(trigger, name)
+            }
         };
         TriggersView {
             schedules: triggers.schedules.into_iter().map(schedule_view).collect(),
             events: triggers.events.into_iter().map(event_view).collect(),
         }
     }
+}
+
+fn held_back_view(held_back: HeldBack) -> HeldBackView {
+    let HeldBack { events, unfinished } = held_back;
+    HeldBackView { events, unfinished_runs: unfinished.count, waiting_runs: unfinished.waiting }
 }
 
 impl IntoView<FiringView> for ListedFiring {

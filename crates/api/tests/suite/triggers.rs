@@ -37,6 +37,9 @@ both_engines! {
         refused("0 25 * * *", json!(null), "trigger", "the hour `25` must be 0 to 23").await;
         refused("0 8 * * *", json!({ "time_zone": "Europe/Belin" }), "config.trigger.time_zone", "did you mean `Europe/Berlin`?").await;
         refused("on_entity_created", json!({ "typs": [] }), "config.trigger", "unknown field `typs`").await;
+        refused("on_entity_created", json!({ "max_concurrent": 0 }), "config.trigger.max_concurrent", "from 1 to 100").await;
+        refused("on_entity_created", json!({ "max_concurrent": "one" }), "config.trigger", "`max_concurrent` must be").await;
+        refused("0 8 * * *", json!({ "max_concurrent": 1 }), "config.trigger.max_concurrent", "is only for events").await;
         let listed = client.get(TRIGGERS).await.is(200).clone();
         assert_eq!(listed, json!({ "schedules": [], "events": [] }), "nothing was written");
     }
@@ -54,6 +57,8 @@ both_engines! {
             (body(json!({ "description": "d", "dryRun": true })), "dispatch.dryRun"),
             (body(json!({ "tasks": [{ "key": "a", "title": "A", "assignedAgent": "nobody" }] })), "dispatch.tasks[0].assignedAgent"),
             (json!({ "trigger": "on_nothing", "dispatch": tasks }), "trigger"),
+            (json!({ "trigger": "on_entity_created", "config": { "max_concurrent": 1 }, "dispatch": tasks }), "config.max_concurrent"),
+            (json!({ "trigger": "0 8 * * *", "config": { "max_concurrent": 1 }, "dispatch": tasks }), "config.max_concurrent"),
         ] {
             let refused = client.put(&path, wrong.clone()).await;
             refused.refused(400, "invalid");
@@ -132,6 +137,33 @@ both_engines! {
         reader.get(FIRINGS).await.refused(403, "missing_scope");
         client.delete(&format!("{AGENTS}/{digest}")).await.is(200);
         assert_eq!(client.get(TRIGGERS).await.is(200)["schedules"], json!([]));
+    }
+
+    async fn a_trigger_says_why_its_events_wait(db: TestDb) {
+        let server = Server::start(&db).await;
+        let (_stop, client) = (fires(&server), server.admin());
+        let settings = json!({ "trigger": { "types": ["Note"], "max_concurrent": 1 } });
+        let echo = json!({ "provider": "rehearsal", "name": "echo" });
+        client.agent("notes", json!({ "trigger": "on_entity_created", "config": settings, "model": echo })).await;
+        let trigger = async || client.get(TRIGGERS).await.is(200)["events"][0].clone();
+        let before = trigger().await;
+        assert_eq!((&before["maxConcurrent"], &before["heldBack"]), (&json!(1), &Value::Null));
+        // Nobody drives the first run, so the other two events wait for its end.
+        for key in ["a", "b", "c"] {
+            client.object("Note", key, json!({})).await;
+        }
+        let expected = json!({ "events": 2, "unfinishedRuns": 1, "waitingRuns": 0 });
+        let mut held_back = Value::Null;
+        for _ in 0..500 {
+            held_back = trigger().await["heldBack"].clone();
+            if held_back == expected { break; }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(held_back, expected);
+        let waiting = client.get(&format!("{FIRINGS}?status=pending")).await.is(200).clone();
+        assert_eq!(waiting.as_array().map(Vec::len), Some(2), "{waiting}");
+        let runs = client.get("/api/admin/runs?status=queued").await.is(200).clone();
+        assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
     }
 
     async fn a_firing_names_its_run_and_the_run_what_caused_it(db: TestDb) {

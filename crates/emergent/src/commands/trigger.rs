@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use emergent_domain::time::Timestamp;
+use emergent_domain::{text::counted, time::Timestamp};
 use emergent_wire::trigger::{
     EventTriggerView, FiringView, ScheduleView, TriggerName, TriggersView, UpdateTrigger,
 };
@@ -272,10 +272,17 @@ fn show(triggers: &TriggersView) -> Result<()> {
                 Some(name) => format!("a workflow ({name})"),
                 None => trigger.agent_name.clone(),
             };
-            vec![starts, trigger.event.to_string(), filter_text(trigger)]
+            let when = match trigger.max_concurrent {
+                Some(max) => format!("{}; at most {} at once", filter_text(trigger), counted(max, "run")),
+                None => filter_text(trigger),
+            };
+            vec![starts, trigger.event.to_string(), when]
         };
         let rows: Vec<_> = events.iter().map(cells).collect();
         output::print_compact_table(&["STARTS", "EVENT", "WHEN"], &rows, &["STARTS"])?;
+        for text in events.iter().filter_map(held_back_text) {
+            output::print_text(&text)?;
+        }
     }
     Ok(())
 }
@@ -293,6 +300,25 @@ fn filter_text(trigger: &EventTriggerView) -> String {
         parts.push(format!("{} {} {value}", condition.path, condition.op));
     }
     if parts.is_empty() { "always".to_owned() } else { first_line(&parts.join("; "), 80) }
+}
+
+/// Why the events of a trigger wait; `None` if none waits for a run to end.
+pub fn held_back_text(trigger: &EventTriggerView) -> Option<String> {
+    let held_back = trigger.held_back?;
+    let (events, runs) =
+        (counted(held_back.events, "event"), counted(held_back.unfinished_runs, "unfinished run"));
+    let waiting = match held_back.waiting_runs {
+        0 => String::new(),
+        count => {
+            let inbox = hints::command("inbox list");
+            format!(
+                ", of which {count} {} for a person (`{inbox}`)",
+                if count == 1 { "waits" } else { "wait" }
+            )
+        }
+    };
+    let name = &trigger.agent_name;
+    Some(format!("{name} holds back {events} until a run ends: it has {runs}{waiting}"))
 }
 
 fn show_firings(firings: &[Received<FiringView>]) -> Result<()> {

@@ -16,7 +16,7 @@ use super::{
     Finding, contents::ProjectLabel, ok_finding, problem_finding, usable_models::UsableModels,
     warning_finding,
 };
-use crate::{client::Client, error::Result};
+use crate::{client::Client, commands::trigger::held_back_text, error::Result};
 
 const SECTION: &str = "triggers";
 /// A server settles a due firing within moments; after this time it is reported as stuck.
@@ -50,8 +50,16 @@ pub async fn check_triggers(
             }
         }
     }
+    for text in events.iter().filter_map(held_back_text) {
+        findings.push(ok_finding(SECTION, format!("{text}{}", label.suffix())));
+    }
     let path = format!("/api/admin/triggers/firings?status=pending&limit={MAX_COUNTED}");
-    let pending: Vec<FiringView> = client.get(&path).await?.data().await?;
+    let mut pending: Vec<FiringView> = client.get(&path).await?.data().await?;
+    // What waits for a run of its trigger to end is reported above, and does as it should.
+    let is_held_back = |firing: &FiringView| {
+        events.iter().any(|own| own.held_back.is_some() && own.agent_id == firing.agent_id)
+    };
+    pending.retain(|firing| !is_held_back(firing));
     findings.extend(overdue_finding(client.is_sole_driver(), &pending, Clock::system().now(), label));
     Ok(findings)
 }
