@@ -56,7 +56,7 @@ export function settingsOf(draft: Draft, before: Settings): Settings {
     const kept = pick(before, draft.starts === 'agent' ? ['context', 'max_steps', 'timeout_seconds'] : [])
     return { ...kept, ...shared, ...(draft.timeZone.trim() && { time_zone: draft.timeZone.trim() }), ...(draft.missed === 'skip' && { missed: 'skip' }) }
   }
-  const kept = pick(before, ['conditions', 'max_depth', ...(draft.coalesceSeconds ? ['coalesce_by'] : [])])
+  const kept = pick(before, ['conditions', 'max_depth', ...(draft.starts === 'agent' ? ['max_concurrent'] : []), ...(draft.coalesceSeconds ? ['coalesce_by'] : [])])
   const types = list(draft.types)
   const labels = list(draft.labels)
   return { ...kept, ...shared, ...(types.length > 0 && { types }), ...(labels.length > 0 && { labels }), ...(draft.coalesceSeconds && { coalesce_seconds: Number(draft.coalesceSeconds) }) }
