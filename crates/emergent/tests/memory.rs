@@ -186,10 +186,34 @@ async fn change(home: Home) {
     server.kill();
 }
 
-/// Several documents at once, so several extractors: still one of each.
+/// Two documents without a pause between them: the second one is read after the first one has been, however long that
+/// takes.
+async fn order(home: Home) {
+    let server = start(&home).await;
+    let api = &server.api;
+    ingest(api, "Before", BEFORE).await;
+    ingest(api, "After", AFTER).await;
+    extractions(api, 2).await;
+    let now = object(api, "Person", "grace-hopper").await;
+    assert_eq!((&now["version"], &now["properties"]["role"]), (&json!(2), &json!("officer")));
+    let history =
+        api.get(&format!("/api/graph/objects/{}/history", now["id"].as_str().unwrap())).await.data();
+    let roles: Vec<_> = history.as_array().unwrap().iter().map(|one| &one["properties"]["role"]).collect();
+    assert_eq!(roles, ["officer", "professor"]);
+    server.kill();
+}
+
+/// Several documents at once and no limit, so several extractors: still one of each.
 async fn crowd(home: Home) {
     let server = start(&home).await;
     let api = &server.api;
+    let agents = api.get("/api/admin/agents?limit=100").await.data();
+    let extractor = agents.as_array().unwrap().iter().find(|one| one["name"] == "entity-extractor").unwrap();
+    let mut config = extractor["config"].clone();
+    assert_eq!(config["trigger"]["max_concurrent"], 1, "{config}");
+    config["trigger"] = json!({});
+    let path = format!("/api/admin/agents/{}", extractor["id"].as_str().unwrap());
+    assert_eq!(api.patch(&path, &json!({ "config": config })).await.status, 200);
     let documents: Vec<String> = (0..8).map(|n| format!("{NOTES} It has {n} parts.")).collect();
     for (n, content) in documents.iter().enumerate() {
         ingest(api, &format!("Notes {n}"), content).await;
@@ -221,6 +245,16 @@ async fn extractors_at_once_make_one_of_each_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn extractors_at_once_make_one_of_each_on_postgres() {
     crowd(home(Home::postgres().await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_are_read_in_the_order_in_which_they_were_added_on_sqlite() {
+    order(home(Home::sqlite())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_are_read_in_the_order_in_which_they_were_added_on_postgres() {
+    order(home(Home::postgres().await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
