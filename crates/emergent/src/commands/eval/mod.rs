@@ -11,8 +11,8 @@ use crate::{client::Client, error::Result};
 pub enum Eval {
     /// Ask questions whose evidence is known, and show how often a search finds it
     ///
-    /// Each question is searched in each mode, among objects or among passages of documents. Nothing is changed. docs/retrieval.md has the format of the file and
-    /// explains the figures.
+    /// Each question is searched in each mode, among objects or among passages of documents. Nothing is changed.
+    /// docs/retrieval.md has the format of the file and explains the figures.
     Retrieval(retrieval::Retrieval),
 }
 
