@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use super::{
     catalog::AgentTool,
-    database_errors::change_failure,
+    database_errors::{change_failure, follow_failure},
     host::McpCaller,
     tool_calls::{tool_error, tool_result},
 };
@@ -63,7 +63,11 @@ pub(super) async fn call(
     // The protocol requires a number that increases with each notification.
     let mut notifications = 0.0;
     while let Some(event) = events.next().await {
-        let event = event.map_err(Fault::internal)?;
+        let event = match event {
+            Ok(event) => event,
+            // The run is cancelled when this function returns.
+            Err(error) => return not_followed(run, &error),
+        };
         if let RunEventBody::Ended { status, summary, output, error, .. } = &event.body {
             waited_run.keep();
             return run_result(run, *status, summary, output.as_ref(), error.as_deref());
@@ -86,6 +90,15 @@ async fn start_run(
 ) -> Result<WaitedRun, Error> {
     let run = executor.invoke(actor, agent, start).await?.id;
     Ok(WaitedRun::new(executor, actor, run))
+}
+
+/// Returns a failed call for a run whose events could not be read to the end.
+fn not_followed(run: RunId, error: &Error) -> Result<CallOutcome, Fault> {
+    let reason = match error.store_error() {
+        Some(error) => follow_failure(error)?,
+        None => error.to_string(),
+    };
+    tool_error(&format!("The run `{run}` could not be followed to its end and is cancelled: {reason}"))
 }
 
 /// Returns the result of an ended run as text and as JSON.
@@ -127,5 +140,35 @@ fn progress_text(event: &RunEvent) -> Option<String> {
             Some(format!("waits {:.1} s for the model: {}", retry.wait_ms as f64 / 1000.0, retry.error))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use emergent_store as store;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_cannot_be_followed_is_a_failed_call_that_says_why() {
+        let run = RunId::new();
+        let check = |error: Error, expected: &str| {
+            let Ok(CallOutcome::Done(fields)) = not_followed(run, &error) else {
+                panic!("{expected}: not a failed call")
+            };
+            let text = String::from_utf8_lossy(fields.as_bytes()).into_owned();
+            assert!(text.contains(r#""isError":true"#), "{text}");
+            assert!(text.contains(&run.to_string()) && text.contains(expected), "{text}");
+        };
+        let too_slow = || store::Error::TooSlow { limit: Duration::from_secs(5) };
+        check(Error::Store(too_slow()), "5 seconds");
+        check(Error::Graph(graph::Error::Store(too_slow())), "5 seconds");
+        let too_many_rows = store::Error::TooManyRows { limit: 1_024, waited: Duration::from_secs(5) };
+        check(Error::Store(too_many_rows), "1024 bytes");
+        check(Error::not_found("run", run), "there is no run");
+        let defect = not_followed(run, &Error::Store(store::Error::Broken));
+        assert!(matches!(defect, Err(Fault::Error(_))), "a defect of the server is not for the model");
     }
 }

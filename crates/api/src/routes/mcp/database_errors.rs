@@ -9,8 +9,8 @@ use tracing::warn;
 
 use crate::ApiError;
 
-/// What the model is told about a change that was not made. If the database does not answer, nobody knows whether it
-/// was.
+/// What the model is told about a change that was not made. If the database does not answer, nobody knows whether
+/// it was.
 pub(super) fn change_failure(error: store::Error) -> Result<String, Fault> {
     match error {
         // The same change would take as long again, so the model has to know how to make it.
@@ -22,14 +22,19 @@ pub(super) fn change_failure(error: store::Error) -> Result<String, Fault> {
                 limit.as_secs_f32()
             ))
         }
-        store::Error::Pool(_)
-        | store::Error::Closed
-        | store::Error::Unresponsive
-        | store::Error::StorageFull(_)
-        | store::Error::StorageCorrupt(_) => Ok(ApiError::from(error).message),
-        other if is_limit(&other) => Ok(ApiError::from(other).message),
+        other if is_limit(&other) || is_unavailable(&other) => Ok(ApiError::from(other).message),
         other => Err(Fault::internal(error_chain(&other))),
     }
+}
+
+/// What the model is told about a run whose events could not be read. The other texts advise to ask for less, which
+/// does not help here.
+pub(super) fn follow_failure(error: &store::Error) -> Result<String, Fault> {
+    if is_limit(error) || is_unavailable(error) {
+        warn!(cause = error_chain(error), "a run could not be followed over MCP");
+        return Ok(error.to_string());
+    }
+    Err(Fault::internal(error_chain(error)))
 }
 
 /// The error of a request that is not a call of a tool.
@@ -51,5 +56,17 @@ fn is_limit(error: &store::Error) -> bool {
             | store::Error::Busy { .. }
             | store::Error::TooManyWrites { .. }
             | store::Error::TooManyRows { .. }
+    )
+}
+
+/// Whether the database cannot be used at the moment.
+fn is_unavailable(error: &store::Error) -> bool {
+    matches!(
+        error,
+        store::Error::Pool(_)
+            | store::Error::Closed
+            | store::Error::Unresponsive
+            | store::Error::StorageFull(_)
+            | store::Error::StorageCorrupt(_)
     )
 }
