@@ -108,6 +108,13 @@ impl MayBePending for Error {
     }
 }
 
+/// How a transaction without an error ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TransactionEnd {
+    Commit,
+    RollBack,
+}
+
 type Outcomes = Mutex<LruCache<[u8; 32], Result<(), Invalid>>>;
 
 /// The caches of validations that the clones of a graph share.
@@ -224,13 +231,41 @@ impl Graph {
         T: Send + 'static,
         E: From<emergent_store::Error> + From<Error> + MayBePending + Send + 'static,
     {
+        self.run_validated(project, work, TransactionEnd::Commit).await
+    }
+
+    /// Runs a transaction as [`Graph::write_validated`] does, and rolls it back in every case. Returns its result.
+    pub(crate) async fn write_validated_and_roll_back<T, E, F>(
+        &self,
+        project: ProjectId,
+        work: F,
+    ) -> Result<T, E>
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + Sync + 'static,
+        T: Send + 'static,
+        E: From<emergent_store::Error> + From<Error> + MayBePending + Send + 'static,
+    {
+        self.run_validated(project, work, TransactionEnd::RollBack).await
+    }
+
+    async fn run_validated<T, E, F>(&self, project: ProjectId, work: F, end: TransactionEnd) -> Result<T, E>
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + Sync + 'static,
+        T: Send + 'static,
+        E: From<emergent_store::Error> + From<Error> + MayBePending + Send + 'static,
+    {
         // Packs are compiled outside of transactions. A missing project is reported by the transaction.
         self.load_rules(project).await?;
         let work = Arc::new(work);
         let mut reruns = 0;
         loop {
             let attempt = Arc::clone(&work);
-            let error = match self.db().write(move |tx| attempt(tx)).await {
+            let attempt = move |tx: &mut Tx<'_>| attempt(tx);
+            let ended = match end {
+                TransactionEnd::Commit => self.db().write(attempt).await,
+                TransactionEnd::RollBack => self.db().write_and_roll_back(attempt).await,
+            };
+            let error = match ended {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };

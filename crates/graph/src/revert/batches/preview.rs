@@ -9,42 +9,12 @@ use parking_lot::RwLock;
 use tokio::time::timeout;
 
 use super::{Batch, BatchOutcome, BatchedRevert, Overlay, RevertReport, RunSet, WrittenEntities, run_batch};
-use crate::{
-    Actor, Error, Graph,
-    error::Result,
-    validation::{MayBePending, PendingValidation},
-};
+use crate::{Actor, Error, Graph, error::Result};
 
 /// The most entities of a preview, which remembers what it would change.
 const MAX_ENTITIES: usize = 100_000;
 /// How long a preview may take, once it has its turn.
 const MAX_TIME: Duration = Duration::from_secs(30);
-/// Why a transaction ended without a commit.
-enum Uncommitted {
-    Preview(Box<BatchOutcome>),
-    Failed(Error),
-}
-
-impl From<Error> for Uncommitted {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<emergent_store::Error> for Uncommitted {
-    fn from(error: emergent_store::Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl MayBePending for Uncommitted {
-    fn into_pending(self) -> Result<Box<PendingValidation>, Self> {
-        match self {
-            Self::Failed(Error::NotValidated(pending)) => Ok(pending),
-            other => Err(other),
-        }
-    }
-}
 
 impl Graph {
     /// Returns what [`Graph::revert_in_batches`] would do, and changes nothing. A project has one such preview at a
@@ -83,19 +53,12 @@ impl BatchedRevert<'_> {
     ) -> Result<BatchOutcome> {
         let (graph, actor, runs, at) = (self.graph.clone(), self.actor, self.runs.clone(), self.at);
         let seen = Arc::clone(&overlay);
-        let work = move |tx: &mut Tx<'_>| -> Result<(), Uncommitted> {
+        let work = move |tx: &mut Tx<'_>| -> Result<BatchOutcome> {
             let ctx = graph.write_context(tx, actor)?;
-            let outcome = run_batch(tx, &ctx, &runs, &batch, at, Some(&seen.read()))?;
-            Err(Uncommitted::Preview(Box::new(outcome)))
+            run_batch(tx, &ctx, &runs, &batch, at, Some(&seen.read()))
         };
-        match self.graph.write_validated(actor.project, work).await {
-            Err(Uncommitted::Preview(outcome)) => {
-                let mut outcome = *outcome;
-                overlay.write().add(std::mem::take(&mut outcome.effects));
-                Ok(outcome)
-            }
-            Err(Uncommitted::Failed(error)) => Err(error),
-            Ok(()) => Err(Error::Conflict { message: "the preview was not rolled back".to_owned() }),
-        }
+        let mut outcome = self.graph.write_validated_and_roll_back(actor.project, work).await?;
+        overlay.write().add(std::mem::take(&mut outcome.effects));
+        Ok(outcome)
     }
 }
