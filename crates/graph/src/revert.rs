@@ -223,7 +223,9 @@ fn delete_sources(
     conflicting: &HashSet<Uuid>,
 ) -> Result<()> {
     for run in runs {
-        sources::delete_for_run(tx, ctx.project.id, *run, conflicting)?;
+        let entities = sources::list_for_run(tx, ctx.project.id, *run)?;
+        let reverted = entities.into_iter().map(|(entity, _)| entity).filter(|id| !conflicting.contains(id));
+        sources::delete_for_run(tx, ctx.project.id, *run, &reverted.collect::<Vec<_>>())?;
     }
     Ok(())
 }

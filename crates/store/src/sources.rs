@@ -2,7 +2,7 @@
 //! own, so that reverting a run deletes only that run's rows. Lists show a chunk once, however many runs
 //! named it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use emergent_domain::{
     author::Author,
@@ -203,20 +203,24 @@ pub fn has_other_authors(
     Ok(authors.iter().any(|author| !runs.contains(author)))
 }
 
-/// Deletes the sources that a run named, except those of the entities in `retained`.
-pub fn delete_for_run(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    run: RunId,
-    retained: &HashSet<Uuid>,
-) -> Result<()> {
-    let entities_sql = "SELECT DISTINCT entity_id FROM graph_sources WHERE said_by = $1 AND project_id = $2";
-    let mut entities: Vec<Uuid> = tx.query(entities_sql, params![run, project], |row| row.get(0))?;
-    entities.retain(|entity| !retained.contains(entity));
-    for list in page::in_chunks(&entities) {
+/// The entities with sources that a run named, and how many of them each has, by id.
+pub fn list_for_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<(Uuid, i64)>> {
+    tx.query(
+        "SELECT entity_id, count(*) FROM graph_sources WHERE said_by = $1 AND project_id = $2
+         GROUP BY entity_id ORDER BY entity_id",
+        params![run, project],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Deletes the sources of these entities that a run named.
+pub fn delete_for_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId, entities: &[Uuid]) -> Result<()> {
+    for list in page::in_chunks(entities) {
+        // Not by the run: it may have named sources of many more entities.
         let sql = format!(
-            "DELETE FROM graph_sources WHERE said_by = $1 AND project_id = $2 AND entity_id IN ({})",
-            page::placeholders(3, list.len())
+            "DELETE FROM graph_sources WHERE entity_id IN ({}) AND {}",
+            page::placeholders(3, list.len()),
+            page::on_row("said_by = $1 AND project_id = $2")
         );
         let mut params = vec![Param::from(run), Param::from(project)];
         params.extend(list.into_iter().map(Param::from));

@@ -25,6 +25,7 @@ use emergent_store::{
     jobs::{self, NewJob},
     relationships::CASCADE_BATCH,
     revert::{self as rows, WrittenVersions},
+    sources,
 };
 use parking_lot::RwLock;
 use serde_json::{Map, Value, json};
@@ -33,8 +34,8 @@ use uuid::Uuid;
 
 use super::{
     CHANGED_SINCE, Entity, EntityKind, PendingUndo, RevertReport, RunSet, UndoAction, delete_documents,
-    delete_sources, edges, edges_to_undo, objects, objects_to_undo, reason, version_before,
-    with_common_timestamp, written_by,
+    edges, edges_to_undo, objects, objects_to_undo, reason, version_before, with_common_timestamp,
+    written_by,
 };
 use crate::{
     Actor, Error, Graph, WriteContext,
@@ -45,9 +46,11 @@ use crate::{
 mod key_order;
 mod overlay;
 mod preview;
+mod split;
 
 use key_order::split_by_keys;
 use overlay::{Effects, Overlay};
+use split::split_by_size;
 
 /// The queue of the jobs that continue reverts.
 pub const REVERT_QUEUE: &str = "reverts";
@@ -55,6 +58,8 @@ pub const REVERT_QUEUE: &str = "reverts";
 pub const MAX_AT_ONCE: usize = 200;
 /// A document may have many chunks.
 const DOCUMENTS_AT_ONCE: usize = 10;
+/// How many sources are deleted in one transaction, unless one entity has more.
+const MAX_SOURCES_AT_ONCE: usize = 2_000;
 /// How long the request that started a revert has it for itself.
 const JOB_DELAY: Duration = Duration::from_secs(60);
 const MAX_JOB_ATTEMPTS: i64 = 1_000;
@@ -240,9 +245,27 @@ impl BatchedRevert<'_> {
         if self.overlay.is_some() {
             return Ok(());
         }
-        let runs = self.runs.clone();
+        self.delete_sources().await
+    }
+
+    /// Deletes the sources of what was reverted. An interruption leaves those that are found when it is continued.
+    async fn delete_sources(&self) -> Result<()> {
         let conflicting: HashSet<Uuid> = self.conflicting.iter().map(|(_, id)| *id).collect();
-        self.graph.write(self.actor, move |tx, ctx| delete_sources(tx, ctx, &runs, &conflicting)).await
+        let project = self.actor.project;
+        for run in self.runs.iter().copied() {
+            let list = move |tx: &mut Tx<'_>| sources::list_for_run(tx, project, run);
+            let mut entities = self.graph.db().read(list).await?;
+            entities.retain(|(entity, _)| !conflicting.contains(entity));
+            let count = |(_, sources): &(Uuid, i64)| usize::try_from(*sources).unwrap_or(usize::MAX);
+            for batch in split_by_size(&entities, self.at_once, MAX_SOURCES_AT_ONCE, count) {
+                let ids: Vec<Uuid> = batch.into_iter().map(|(entity, _)| entity).collect();
+                let delete = move |tx: &mut Tx<'_>, ctx: &WriteContext| -> Result<()> {
+                    Ok(sources::delete_for_run(tx, ctx.project.id, run, &ids)?)
+                };
+                self.graph.write(self.actor, delete).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives objects their content back. One that needs the key of an object of a later transaction comes last.

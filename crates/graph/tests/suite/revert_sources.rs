@@ -9,7 +9,7 @@ use emergent_domain::{
     ids::{ChunkId, ObjectId, RelationshipId},
     object::ObjectPatch,
 };
-use emergent_graph::{Actor, Error, sources};
+use emergent_graph::{Actor, Error, revert::RunSet, sources};
 use emergent_store::Tx;
 use emergent_testkit::both_engines;
 use serde_json::json;
@@ -113,5 +113,40 @@ both_engines! {
         let (_, said) = harness.graph.relationship_with_sources(harness.project(), kept.id).await.unwrap();
         assert_eq!(said.iter().map(|source| source.chunk).collect::<Vec<_>>(), [chunk]);
         assert!(harness.graph.relationship_with_sources(harness.project(), gone.id).await.is_err());
+    }
+
+    async fn passages_of_many_entities_go_in_many_transactions_and_a_second_revert_deletes_what_is_left(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let (_, first) = document(&harness, "One", "First.").await;
+        let (_, second) = document(&harness, "Two", "Second.").await;
+        let (run, agent) = run_in(&harness);
+        let (_, other) = run_in(&harness);
+        let (mut untouched, mut made) = (Vec::new(), Vec::new());
+        for _ in 0..7 {
+            untouched.push(harness.object(new("note", "", json!({}))).await);
+            made.push(harness.graph.create_object(agent, new("note", "", json!({ "a": 1 }))).await.unwrap().id);
+        }
+        let changed = made.pop().unwrap();
+        harness.graph.update_object(harness.actor, changed, set(3)).await.unwrap();
+        for id in untouched.iter().chain(&made).chain([&changed]) {
+            note(&harness, agent, Of::Object(*id), first).await;
+        }
+        note(&harness, other, Of::Object(untouched[6]), second).await;
+        let revert = async || harness.graph.revert_in_batches(harness.actor, RunSet::from([run]), 2).await.unwrap();
+        let report = revert().await;
+        assert_eq!(report.conflicts.iter().map(|one| one.id).collect::<Vec<_>>(), [changed.0]);
+        for id in untouched[..6].iter().chain(&made) {
+            assert_eq!(chunks(&harness, id.0).await, [].into());
+        }
+        assert_eq!(chunks(&harness, untouched[6].0).await, [second].into(), "another run named it");
+        assert_eq!(chunks(&harness, changed.0).await, [first].into(), "it still says what the run read");
+        // A server that stops in between leaves the last ones, and deletes them when it continues.
+        for id in &untouched[4..] {
+            note(&harness, agent, Of::Object(*id), first).await;
+        }
+        revert().await;
+        assert_eq!(chunks(&harness, untouched[5].0).await, [].into());
+        assert_eq!(chunks(&harness, untouched[6].0).await, [second].into());
+        assert_eq!(chunks(&harness, changed.0).await, [first].into());
     }
 }
