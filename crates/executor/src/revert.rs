@@ -17,7 +17,7 @@ use crate::{Error, Executor, Result, dry_run::Save};
 
 /// The most runs of a tree that is reverted, or whose writes are listed.
 pub(crate) const MAX_TREE_RUNS: usize = 1_000;
-/// The most entities that are reverted in one transaction. More are reverted in many.
+/// The most entities that are reverted in one transaction. More are reverted in many, and so are larger ones.
 const MAX_IN_ONE_TRANSACTION: usize = 500;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,16 +58,19 @@ impl Executor {
     /// everything: in one transaction, or in many if they wrote much. If the server stops between two of them, a job
     /// makes the others. A dry run of many is rolled back one by one, so that nobody waits for all of them.
     pub async fn revert(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<RevertOutcome> {
-        if self.count_written(actor, id, options).await? > MAX_IN_ONE_TRANSACTION {
-            return match options.dry_run {
-                true => self.preview_in_batches(actor, id, options).await,
-                false => self.revert_in_batches(actor, id, options).await,
-            };
+        if self.count_written(actor, id, options).await? <= MAX_IN_ONE_TRANSACTION {
+            let graph = self.graph().clone();
+            // In a dry run the same code runs, so that the report is exact.
+            let save = if options.dry_run { Save::DryRun } else { Save::Commit };
+            let work = move |tx: &mut Tx<'_>| revert_in(tx, &graph, actor, id, options);
+            if let Some(outcome) = self.write_or_try(save, work).await? {
+                return Ok(outcome);
+            }
         }
-        let graph = self.graph().clone();
-        // In a dry run the same code runs, so that the report is exact.
-        let save = if options.dry_run { Save::DryRun } else { Save::Commit };
-        self.write_or_try(save, move |tx| revert_in(tx, &graph, actor, id, options)).await
+        match options.dry_run {
+            true => self.preview_in_batches(actor, id, options).await,
+            false => self.revert_in_batches(actor, id, options).await,
+        }
     }
 }
 
@@ -172,16 +175,18 @@ fn select_runs(
     Ok(SelectedRuns { agent_name: run.agent_name, reverted, descendants })
 }
 
+/// Reverts in one transaction. Returns `None` if the entities are too large for that.
 fn revert_in(
     tx: &mut Tx<'_>,
     graph: &Graph,
     actor: Actor,
     id: RunId,
     options: RevertOptions,
-) -> Result<RevertOutcome> {
+) -> Result<Option<RevertOutcome>> {
     let ctx = graph.write_context(tx, actor)?;
     let SelectedRuns { agent_name, reverted, descendants } = select_runs(tx, actor.project, id, options)?;
-    let report = revert::revert(tx, &ctx, &reverted.iter().copied().collect())?;
+    let runs: RunSet = reverted.iter().copied().collect();
+    let Some(report) = revert::revert(tx, &ctx, &runs, revert::MAX_BATCH_BYTES)? else { return Ok(None) };
     if !report.undone.is_empty() {
         let entry = NewAuditEntry::new(AuditAction::RunRevert, Some(actor.project), &agent_name)
             .id(id)
@@ -194,7 +199,7 @@ fn revert_in(
         true => Vec::new(),
         false => standing_writes(tx, actor.project, &descendants)?,
     };
-    Ok(RevertOutcome { report, runs: reverted, children, dry_run: options.dry_run })
+    Ok(Some(RevertOutcome { report, runs: reverted, children, dry_run: options.dry_run }))
 }
 
 fn not_ended(id: RunId, status: &str) -> Error {

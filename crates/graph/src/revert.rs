@@ -11,6 +11,7 @@ use emergent_domain::{
     author::Author,
     document::Document,
     ids::{DocumentId, ObjectId, RelationshipId, RunId},
+    json::JsonObject,
     object::Object,
     relationship::Relationship,
 };
@@ -27,7 +28,7 @@ mod batches;
 mod edges;
 mod objects;
 
-pub use batches::{MAX_AT_ONCE, REVERT_QUEUE, WrittenEntities, enqueue};
+pub use batches::{MAX_AT_ONCE, MAX_BATCH_BYTES, REVERT_QUEUE, WrittenEntities, enqueue};
 
 /// How many of the reverted entities the report of a revert in many transactions lists. A run can write millions.
 const MAX_LISTED_UNDONE: usize = 10_000;
@@ -161,7 +162,11 @@ impl Graph {
     /// Reverts everything that a run wrote in the project of the actor. Reverting twice has no
     /// further effect.
     pub async fn revert_run(&self, actor: Actor, run: RunId) -> Result<RevertReport> {
-        self.write(actor, move |tx, ctx| revert(tx, ctx, &RunSet::from([run]))).await
+        let work = move |tx: &mut Tx<'_>, ctx: &WriteContext| -> Result<RevertReport> {
+            let report = revert(tx, ctx, &RunSet::from([run]), usize::MAX)?;
+            Ok(report.unwrap_or_default())
+        };
+        self.write(actor, work).await
     }
 }
 
@@ -169,12 +174,25 @@ impl Graph {
 pub type RunSet = BTreeSet<RunId>;
 
 /// Reverts runs with new versions by the author of the context. The caller ensures that the runs
-/// do not write any more.
-pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet) -> Result<RevertReport> {
+/// do not write any more. Returns `None`, without having written anything, if the objects or the relationships have
+/// more than `max_bytes`.
+pub fn revert(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    runs: &RunSet,
+    max_bytes: usize,
+) -> Result<Option<RevertReport>> {
     let mut report = RevertReport::default();
     let written = WrittenEntities::load(tx, ctx.project.id, runs)?;
-    let objects = objects_to_undo(tx, ctx, runs, &written.objects, &mut report)?;
-    let (edges, dormant) = edges_to_undo(tx, ctx, runs, &written.edges, &mut report)?;
+    let objects = objects_to_undo(tx, ctx, runs, &written.objects, max_bytes, &mut report)?;
+    if objects.examined < written.objects.len() {
+        return Ok(None);
+    }
+    let edges = edges_to_undo(tx, ctx, runs, &written.edges, max_bytes, &mut report)?;
+    if edges.examined < written.edges.len() {
+        return Ok(None);
+    }
+    let (objects, edges, dormant) = (objects.plans, edges.plans, edges.dormant);
     // Reverting writes what was stored before, so it makes no link that nobody was allowed to make.
     let ctx = WriteContext { reason: Some(reason(runs)), ..ctx.with_links() };
     let ctx = &with_common_timestamp(&ctx, &objects, &edges);
@@ -188,7 +206,7 @@ pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, runs: &RunSet) -> Result<Reve
     edges::roll_back(tx, ctx, &edges, &mut report)?;
     let conflicting = report.conflicts.iter().map(|conflict| conflict.id).collect();
     delete_sources(tx, ctx, runs, &conflicting)?;
-    Ok(report)
+    Ok(Some(report))
 }
 
 /// The reason that is stored with the versions of a revert, so that their history says which run was reverted.
@@ -252,6 +270,15 @@ struct PendingUndo<T> {
     undo: UndoAction,
 }
 
+/// What is to be reverted of the first entities of a list, as many as fit into one transaction.
+struct UndoPlans<T> {
+    plans: Vec<PendingUndo<T>>,
+    /// The edges that are deleted now, that others have changed too, and that may be restored together with an object.
+    dormant: Vec<RelationshipId>,
+    /// How many entities of the list these are.
+    examined: usize,
+}
+
 /// The decision about an entity that a run wrote.
 #[derive(Debug, PartialEq, Eq)]
 enum UndoDecision {
@@ -295,18 +322,25 @@ fn is_written_by(author: Author, runs: &RunSet) -> bool {
     matches!(author, Author::Run { run_id, tool_call_id: Some(_) } if runs.contains(&run_id))
 }
 
+/// Returns the objects to revert. The last one that is examined may exceed `max_bytes`, so that at least one is.
 fn objects_to_undo(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     runs: &RunSet,
     written: &[WrittenVersions<ObjectId>],
+    max_bytes: usize,
     report: &mut RevertReport,
-) -> Result<Vec<PendingUndo<Object>>> {
-    let mut pending = Vec::new();
+) -> Result<UndoPlans<Object>> {
+    let (mut pending, mut examined, mut bytes) = (Vec::new(), 0, 0);
     for written in written {
+        if bytes >= max_bytes {
+            break;
+        }
+        examined += 1;
         let Some(locked) = object_rows::lock(tx, ctx.project.id, written.id)? else { continue };
         let now = locked.object;
         let before = version_before(written, |version| rows::object_version(tx, written.id, version))?;
+        bytes += content_bytes(&now.properties, before.as_ref().map(|before| &before.properties));
         let state = RevertState {
             version: now.version,
             by_run: is_written_by(now.author, runs),
@@ -320,23 +354,27 @@ fn objects_to_undo(
             UndoDecision::Conflict => report.add_conflict(Entity::object(&now), now.version, CHANGED_SINCE),
         }
     }
-    Ok(pending)
+    Ok(UndoPlans { plans: pending, dormant: Vec::new(), examined })
 }
 
-/// Returns the edges to revert. Also returns the dormant edges: those that are deleted now, that
-/// others have changed too, and that may be restored together with an object.
+/// Returns the edges to revert, as [`objects_to_undo`] does.
 fn edges_to_undo(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
     runs: &RunSet,
     written: &[WrittenVersions<RelationshipId>],
+    max_bytes: usize,
     report: &mut RevertReport,
-) -> Result<(Vec<PendingUndo<Relationship>>, Vec<RelationshipId>)> {
-    let mut pending = Vec::new();
-    let mut dormant = Vec::new();
+) -> Result<UndoPlans<Relationship>> {
+    let (mut pending, mut dormant, mut examined, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     for written in written {
+        if bytes >= max_bytes {
+            break;
+        }
+        examined += 1;
         let Some(now) = rows::lock_relationship(tx, ctx.project.id, written.id)? else { continue };
         let before = version_before(written, |version| rows::relationship_version(tx, written.id, version))?;
+        bytes += content_bytes(&now.properties, before.as_ref().map(|before| &before.properties));
         let state = RevertState {
             version: now.version,
             by_run: is_written_by(now.author, runs),
@@ -351,7 +389,12 @@ fn edges_to_undo(
             UndoDecision::Conflict => report.add_conflict(Entity::edge(&now), now.version, CHANGED_SINCE),
         }
     }
-    Ok((pending, dormant))
+    Ok(UndoPlans { plans: pending, dormant, examined })
+}
+
+/// The bytes of the two versions that a revert has in memory and writes. Their properties are nearly all of them.
+fn content_bytes(now: &JsonObject, before: Option<&JsonObject>) -> usize {
+    now.as_str().len() + before.map_or(0, |before| before.as_str().len())
 }
 
 /// What each of the runs wrote, joined by entity.

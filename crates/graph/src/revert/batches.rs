@@ -17,6 +17,7 @@ use emergent_domain::{
     author::Author,
     ids::{DocumentId, ObjectId, ProjectId, RelationshipId},
     json::JsonObject,
+    object::Object,
     relationship::Relationship,
     time::Timestamp,
 };
@@ -33,9 +34,9 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    CHANGED_SINCE, Entity, EntityKind, PendingUndo, RevertReport, RunSet, UndoAction, delete_documents,
-    edges, edges_to_undo, objects, objects_to_undo, reason, version_before, with_common_timestamp,
-    written_by,
+    CHANGED_SINCE, Entity, EntityKind, PendingUndo, RevertReport, RunSet, UndoAction, UndoPlans,
+    content_bytes, delete_documents, edges, edges_to_undo, objects, objects_to_undo, reason, version_before,
+    with_common_timestamp, written_by,
 };
 use crate::{
     Actor, Error, Graph, WriteContext,
@@ -56,6 +57,8 @@ use split::split_by_size;
 pub const REVERT_QUEUE: &str = "reverts";
 /// How many entities are reverted in one transaction.
 pub const MAX_AT_ONCE: usize = 200;
+/// How many bytes of content a transaction reverts. One entity may exceed it.
+pub const MAX_BATCH_BYTES: usize = 8 << 20;
 /// A document may have many chunks.
 const DOCUMENTS_AT_ONCE: usize = 10;
 /// How many sources are deleted in one transaction, unless one entity has more.
@@ -129,16 +132,39 @@ enum Batch {
 #[derive(Debug, Clone, Copy)]
 struct PlannedEdge {
     written: WrittenVersions<RelationshipId>,
-    undo: Option<UndoAction>,
+    /// `None` for an edge that is only reported if it was restored with an object.
+    undo: Option<PlannedUndo>,
+}
+
+/// What a later transaction does with an entity.
+#[derive(Debug, Clone, Copy)]
+struct PlannedUndo {
+    action: UndoAction,
+    /// The bytes of its content.
+    bytes: usize,
+}
+
+impl PlannedUndo {
+    fn of_object(plan: &PendingUndo<Object>) -> Self {
+        let before = plan.before.as_ref().map(|before| &before.properties);
+        Self { action: plan.undo, bytes: content_bytes(&plan.now.properties, before) }
+    }
+
+    fn of_edge(plan: &PendingUndo<Relationship>) -> Self {
+        let before = plan.before.as_ref().map(|before| &before.properties);
+        Self { action: plan.undo, bytes: content_bytes(&plan.now.properties, before) }
+    }
 }
 
 /// What a transaction did, and what it found for later ones.
 #[derive(Default)]
 struct BatchOutcome {
     report: RevertReport,
-    edges: HashMap<RelationshipId, UndoAction>,
+    /// How many of the entities it was given it has examined. The others are for the next transaction.
+    examined: usize,
+    edges: HashMap<RelationshipId, PlannedUndo>,
     dormant: Vec<RelationshipId>,
-    objects: HashMap<ObjectId, UndoAction>,
+    objects: HashMap<ObjectId, PlannedUndo>,
     /// The objects that wait for a key, with the objects that have it.
     postponed: HashMap<ObjectId, ObjectId>,
     /// The time of its writes. Later transactions do not write earlier versions.
@@ -213,25 +239,34 @@ impl<'a> BatchedRevert<'a> {
 impl BatchedRevert<'_> {
     async fn run_all(&mut self, written: WrittenEntities) -> Result<()> {
         let (mut edges, mut dormant) = (HashMap::new(), BTreeSet::new());
-        for chunk in written.edges.chunks(self.at_once) {
-            let outcome = self.run(Batch::DeleteEdges(chunk.to_vec())).await?;
+        let mut rest = written.edges.as_slice();
+        while !rest.is_empty() {
+            let outcome = self.run(Batch::DeleteEdges(self.first_of(rest))).await?;
+            rest = &rest[outcome.examined.max(1)..];
             edges.extend(outcome.edges);
             dormant.extend(outcome.dormant);
         }
         let mut planned = HashMap::new();
-        for chunk in written.objects.chunks(self.at_once) {
-            planned.extend(self.run(Batch::DeleteObjects(chunk.to_vec())).await?.objects);
+        let mut rest = written.objects.as_slice();
+        while !rest.is_empty() {
+            let outcome = self.run(Batch::DeleteObjects(self.first_of(rest))).await?;
+            rest = &rest[outcome.examined.max(1)..];
+            planned.extend(outcome.objects);
         }
         for chunk in written.documents.chunks(DOCUMENTS_AT_ONCE) {
             self.run(Batch::DeleteDocuments(chunk.to_vec())).await?;
         }
-        let select = |undo: UndoAction| -> Vec<_> {
-            let is_planned = |one: &&WrittenVersions<ObjectId>| planned.get(&one.id) == Some(&undo);
+        let select = |action: UndoAction| -> Vec<_> {
+            let is_planned = |one: &&WrittenVersions<ObjectId>| {
+                planned.get(&one.id).is_some_and(|undo: &PlannedUndo| undo.action == action)
+            };
             written.objects.iter().filter(is_planned).copied().collect()
         };
-        self.roll_back(select(UndoAction::RolledBack)).await?;
-        for chunk in select(UndoAction::Restored).chunks(self.at_once) {
-            self.run(Batch::RestoreObjects(chunk.to_vec())).await?;
+        let bytes_of = |id: ObjectId| planned.get(&id).map_or(0, |undo| undo.bytes);
+        self.roll_back(select(UndoAction::RolledBack), bytes_of).await?;
+        let restored = select(UndoAction::Restored);
+        for chunk in split_by_size(&restored, self.at_once, MAX_BATCH_BYTES, |one| bytes_of(one.id)) {
+            self.run(Batch::RestoreObjects(chunk)).await?;
         }
         let later: Vec<PlannedEdge> = written
             .edges
@@ -239,13 +274,19 @@ impl BatchedRevert<'_> {
             .map(|written| PlannedEdge { written: *written, undo: edges.get(&written.id).copied() })
             .filter(|edge| edge.undo.is_some() || dormant.contains(&edge.written.id))
             .collect();
-        for chunk in later.chunks(self.at_once) {
-            self.run(Batch::RestoreEdges(chunk.to_vec())).await?;
+        let bytes_of = |edge: &PlannedEdge| edge.undo.map_or(0, |undo| undo.bytes);
+        for chunk in split_by_size(&later, self.at_once, MAX_BATCH_BYTES, bytes_of) {
+            self.run(Batch::RestoreEdges(chunk)).await?;
         }
         if self.overlay.is_some() {
             return Ok(());
         }
         self.delete_sources().await
+    }
+
+    /// The entities that the next transaction is given.
+    fn first_of<Id: Copy>(&self, rest: &[WrittenVersions<Id>]) -> Vec<WrittenVersions<Id>> {
+        rest.iter().take(self.at_once).copied().collect()
     }
 
     /// Deletes the sources of what was reverted. An interruption leaves those that are found when it is continued.
@@ -269,22 +310,26 @@ impl BatchedRevert<'_> {
     }
 
     /// Gives objects their content back. One that needs the key of an object of a later transaction comes last.
-    async fn roll_back(&mut self, objects: Vec<WrittenVersions<ObjectId>>) -> Result<()> {
+    async fn roll_back(
+        &mut self,
+        objects: Vec<WrittenVersions<ObjectId>>,
+        bytes_of: impl Fn(ObjectId) -> usize,
+    ) -> Result<()> {
         // All transactions share the set: a copy for each would take time in proportion to the square of its size.
         let later: Arc<RwLock<HashSet<ObjectId>>> =
             Arc::new(RwLock::new(objects.iter().map(|one| one.id).collect()));
         let mut holders = HashMap::new();
-        for chunk in objects.chunks(self.at_once) {
-            for one in chunk {
+        for chunk in split_by_size(&objects, self.at_once, MAX_BATCH_BYTES, |one| bytes_of(one.id)) {
+            for one in &chunk {
                 later.write().remove(&one.id);
             }
-            let batch = Batch::RollBackObjects(chunk.to_vec(), Arc::clone(&later));
+            let batch = Batch::RollBackObjects(chunk, Arc::clone(&later));
             let postponed = self.run(batch).await?.postponed;
             later.write().extend(postponed.keys());
             holders.extend(postponed);
         }
         let postponed: Vec<_> = objects.into_iter().filter(|one| holders.contains_key(&one.id)).collect();
-        for chunk in split_by_keys(&postponed, &holders, self.at_once) {
+        for chunk in split_by_keys(&postponed, &holders, self.at_once, MAX_BATCH_BYTES, bytes_of) {
             self.run(Batch::RollBackObjects(chunk, Arc::default())).await?;
         }
         Ok(())
@@ -326,7 +371,8 @@ fn run_batch(
     let report = &mut outcome.report;
     match batch {
         Batch::DeleteEdges(written) => {
-            let (plans, dormant) = edges_to_undo(tx, ctx, runs, written, report)?;
+            let UndoPlans { plans, dormant, examined } =
+                edges_to_undo(tx, ctx, runs, written, MAX_BATCH_BYTES, report)?;
             let ctx = &with_common_timestamp(ctx, &[], &plans);
             match overlay {
                 None => edges::delete(tx, ctx, runs, &plans, report)?,
@@ -337,11 +383,13 @@ fn run_batch(
             }
             outcome.at = Some(ctx.now);
             let later = plans.iter().filter(|plan| plan.undo != UndoAction::Deleted);
-            outcome.edges = later.map(|plan| (plan.now.id, plan.undo)).collect();
+            outcome.edges = later.map(|plan| (plan.now.id, PlannedUndo::of_edge(plan))).collect();
             outcome.dormant = dormant;
+            outcome.examined = examined;
         }
         Batch::DeleteObjects(written) => {
-            let plans = objects_to_undo(tx, ctx, runs, written, report)?;
+            let UndoPlans { plans, examined, .. } =
+                objects_to_undo(tx, ctx, runs, written, MAX_BATCH_BYTES, report)?;
             let ctx = &with_common_timestamp(ctx, &plans, &[]);
             match overlay {
                 None => objects::delete(tx, ctx, runs, &plans, report)?,
@@ -354,7 +402,8 @@ fn run_batch(
             }
             outcome.at = Some(ctx.now);
             let later = plans.iter().filter(|plan| plan.undo != UndoAction::Deleted);
-            outcome.objects = later.map(|plan| (plan.now.id, plan.undo)).collect();
+            outcome.objects = later.map(|plan| (plan.now.id, PlannedUndo::of_object(plan))).collect();
+            outcome.examined = examined;
         }
         Batch::DeleteDocuments(written) => match overlay {
             None => delete_documents(tx, ctx, written, report)?,
@@ -362,7 +411,7 @@ fn run_batch(
             Some(_) => preview_document_deletions(tx, ctx.project.id, written, report)?,
         },
         Batch::RollBackObjects(written, later) => {
-            let plans = objects_to_undo(tx, ctx, runs, written, report)?;
+            let plans = objects_to_undo(tx, ctx, runs, written, usize::MAX, report)?.plans;
             let ctx = &with_common_timestamp(ctx, &plans, &[]);
             if let Some(overlay) = overlay {
                 overlay.stage_for_roll_back(tx, ctx, &plans)?;
@@ -374,7 +423,7 @@ fn run_batch(
             outcome.at = Some(ctx.now);
         }
         Batch::RestoreObjects(written) => {
-            let plans = objects_to_undo(tx, ctx, runs, written, report)?;
+            let plans = objects_to_undo(tx, ctx, runs, written, usize::MAX, report)?.plans;
             let ctx = &with_common_timestamp(ctx, &plans, &[]);
             if let Some(overlay) = overlay {
                 overlay.stage_keys(tx, ctx, &plans)?;
@@ -439,7 +488,7 @@ fn edges_to_restore(
             continue;
         }
         let before = version_before(written, |version| rows::relationship_version(tx, written.id, version))?;
-        plans.push(PendingUndo { now, before, undo });
+        plans.push(PendingUndo { now, before, undo: undo.action });
     }
     Ok(plans)
 }

@@ -2,15 +2,16 @@
 
 use crate::support;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use emergent_domain::{
     ids::{ObjectId, RunId},
     object::ObjectPatch,
     relationship::RelationshipPatch,
+    time::Clock,
 };
 use emergent_graph::{
-    Actor,
+    Actor, Graph,
     revert::{self, RevertReport, RunSet},
 };
 use emergent_store::Param;
@@ -263,6 +264,39 @@ both_engines! {
             assert!(has("is already used by the object"), "{found:?}");
             assert!(has("no longer exists"), "{found:?}");
         }
+    }
+
+    async fn large_objects_are_reverted_in_as_many_transactions_as_their_size_needs(db: TestDb) {
+        // Each transaction has a time of its own, so the times of the versions say how many there were.
+        let graph = Graph::new(db.db.clone(), Clock::system(), None);
+        let actor = project(&graph, "large", false).await;
+        let harness = Harness { graph, actor };
+        let text = "x".repeat(1_000_000);
+        let mut ids = Vec::new();
+        for n in 0..18 {
+            ids.push(harness.object(new("note", &format!("k{n}"), json!({ "n": n, "text": text }))).await);
+        }
+        let (run, agent) = run_in(&harness);
+        for (n, id) in ids.iter().enumerate() {
+            match n % 2 {
+                0 => drop(harness.graph.delete_object(agent, *id, None).await.unwrap()),
+                _ => {
+                    let emptied = patch(json!({ "n": -1, "text": null }));
+                    harness.graph.update_object(agent, *id, emptied).await.unwrap();
+                }
+            }
+        }
+        let report = assert_preview_is_exact(&harness, run, 1_000).await;
+        assert_eq!((report.undone.len(), report.conflicts), (ids.len(), vec![]));
+        let mut times = BTreeSet::new();
+        for (n, id) in ids.iter().enumerate() {
+            let object = harness.graph.get_object(harness.project(), *id).await.unwrap();
+            assert_eq!(object.properties.to_map(), map(json!({ "n": n, "text": text })));
+            times.insert(object.updated_at);
+        }
+        // Eight objects that were changed fit into a transaction. Of those that were deleted it may be half as many,
+        // because the tombstone has the content as well.
+        assert!((4..=12).contains(&times.len()), "{times:?}");
     }
 
     async fn a_revert_that_was_interrupted_is_continued_by_a_job(db: TestDb) {
