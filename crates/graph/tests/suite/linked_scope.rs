@@ -3,6 +3,11 @@
 use emergent_domain::{
     ids::ObjectId,
     query::{HitLink, ObjectFilter, SearchMode, SearchQuery},
+    text_query::TextQuery,
+};
+use emergent_store::{
+    Tx,
+    search::{self, SearchTarget, links::FindableRows},
 };
 use emergent_testkit::both_engines;
 use serde_json::json;
@@ -130,6 +135,36 @@ both_engines! {
             fresh.and_then(|hit| hit.vector).unwrap().score
         };
         assert_eq!(cosine("penguins coasts -smelly").await, cosine("penguins coasts").await);
+    }
+
+    async fn few_rows_are_tested_for_an_excluded_word_that_many_rows_have(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let fresh = write(&harness, "fresh", "penguins on frozen coasts").await;
+        let first = write(&harness, "first", "smelly penguins").await;
+        for batch in 0..3 {
+            let smelly = (0..250).map(|n| new("Note", &format!("k{batch}-{n}"), json!({ "text": "smelly penguins" })));
+            harness.graph.bulk_create_objects(harness.actor, smelly.collect(), true).await.unwrap();
+        }
+        let last = write(&harness, "last", "smelly coasts").await;
+        let project = harness.project();
+        let findable = async |question: &'static str| {
+            let read = move |tx: &mut Tx<'_>| {
+                let target = SearchTarget::Objects(ObjectFilter::default());
+                let rows = FindableRows::new(tx, project, &target, &TextQuery::parse(question))?;
+                let mut nos = Vec::new();
+                for id in [fresh, first, last] {
+                    nos.extend(search::object_no(tx, project, id)?);
+                }
+                let found = rows.among(tx, &nos)?;
+                Ok::<_, emergent_store::Error>(nos.iter().map(|no| found.contains(no)).collect::<Vec<bool>>())
+            };
+            harness.graph.db().read(read).await.unwrap()
+        };
+        assert_eq!(findable("coasts -smelly").await, [true, false, false]);
+        assert_eq!(findable("coasts -smell*").await, [true, false, false]);
+        assert_eq!(findable("fish -\"smelly coasts\"").await, [true, true, false]);
+        assert_eq!(findable("fish -unknown -\"frozen coasts\" -\"smelly penguins\"").await, [false, false, true]);
+        assert_eq!(findable("fish -unknown").await, [true, true, true]);
     }
 
     async fn what_a_question_excludes_is_no_passage_in_any_mode(db: TestDb) {

@@ -82,7 +82,7 @@ impl FindableRows {
             let placeholders = page::placeholders(2, list.len());
             let mut params = vec![Param::from(self.project)];
             params.extend(list.into_iter().map(Param::from));
-            let (conditions, values) = self.target.conditions(tx.engine(), params.len() + 1);
+            let (conditions, values) = self.target.candidate_conditions(tx.engine(), params.len() + 1);
             params.extend(values);
             let live = self.target.live_sql();
             let sql = format!(
@@ -92,6 +92,9 @@ impl FindableRows {
             );
             found.extend(tx.query(&sql, &params, |row| row.get::<i64>(0))?);
         }
+        let candidates: Vec<i64> = found.iter().copied().collect();
+        let excluded = self.target.excluded_among(tx, &candidates)?;
+        found.retain(|no| !excluded.contains(no));
         Ok(found)
     }
 }

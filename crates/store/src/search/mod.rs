@@ -25,6 +25,7 @@ use crate::{
 
 mod common_names;
 pub mod embeddings;
+mod exclusion;
 pub(crate) mod fts_buffer;
 pub mod links;
 pub mod parts;
@@ -41,7 +42,8 @@ pub mod vectors;
 pub mod write;
 
 pub use common_names::are_common_names;
-pub use target::{Exclusion, SearchTarget};
+pub use exclusion::Exclusion;
+pub use target::SearchTarget;
 use vectors::VectorIndexes;
 use write::SearchIndex;
 

@@ -104,7 +104,7 @@ pub(super) fn exact_scores(
         let mut params = vec![Param::from(query.model)];
         let placeholders = page::placeholders(2, list.len());
         params.extend(list.into_iter().map(Param::from));
-        let (conditions, values) = target.conditions(Engine::Sqlite, params.len() + 1);
+        let (conditions, values) = target.candidate_conditions(Engine::Sqlite, params.len() + 1);
         params.extend(values);
         let join = match (live, conditions.as_str()) {
             ("", "") => String::new(),
@@ -119,6 +119,9 @@ pub(super) fn exact_scores(
             Ok(RankedHit { id: row.get(0)?, score: cosine(query.vector, &row.get::<Vec<f32>>(1)?) })
         })?);
     }
+    let found: Vec<i64> = hits.iter().map(|hit: &RankedHit<i64>| hit.id).collect();
+    let excluded = target.excluded_among(tx, &found)?;
+    hits.retain(|hit| !excluded.contains(&hit.id));
     Ok(hits)
 }
 

@@ -1,14 +1,14 @@
 //! [`SearchTarget`]: which rows a search may find, as conditions in SQL.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, collections::HashSet};
 
 use emergent_domain::{
     ids::{DocumentId, ProjectId},
     query::ObjectFilter,
-    text_query::{MatchMode, TextQuery},
+    text_query::TextQuery,
 };
 
-use super::{postgres, project_no, write::SearchIndex};
+use super::{exclusion::Exclusion, project_no, write::SearchIndex};
 use crate::{
     documents, engine::Engine, error::Result, filter, page, params, row_numbers, tx::Tx, value::Param,
 };
@@ -26,51 +26,13 @@ pub enum SearchTarget {
     Without(Box<SearchTarget>, Exclusion),
 }
 
-/// What a question excludes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Exclusion {
-    /// A row that has any of these terms is excluded.
-    terms: TextQuery,
-    /// On SQLite, the rows of the project: those of other projects need not be read.
-    rows: Option<Range<i64>>,
-}
-
-impl Exclusion {
-    /// The condition on a row with the alias `o`, and its parameter.
-    fn condition(&self, engine: Engine, text_table: &str, param: usize) -> Option<(String, Param<'static>)> {
-        match engine {
-            // The rows with the terms are listed once for all rows.
-            Engine::Sqlite => {
-                let range = self
-                    .rows
-                    .as_ref()
-                    .map(|rows| format!(" AND rowid >= {} AND rowid < {}", rows.start, rows.end));
-                let sql = format!(
-                    " AND o.no NOT IN (SELECT rowid FROM {text_table} WHERE {text_table} MATCH ${param}{})",
-                    range.unwrap_or_default()
-                );
-                Some((sql, Param::from(self.terms.to_fts5(MatchMode::Any)?)))
-            }
-            // A scalar subquery is a lookup by the row number, whatever PostgreSQL knows of the table.
-            Engine::Postgres => {
-                let sql = format!(
-                    " AND (SELECT CASE WHEN x.tsv @@ to_tsquery('english', ${param}) THEN 1 END
-                           FROM {text_table} AS x WHERE x.no = o.no) IS NULL"
-                );
-                let terms = self.terms.to_tsquery(MatchMode::Any)?;
-                Some((sql, Param::from(postgres::without_accents(&terms))))
-            }
-        }
-    }
-}
-
 impl SearchTarget {
     /// The rows of this target that have nothing of what a query excludes. A text search needs no such target, since
     /// its query excludes by itself.
     #[must_use]
     pub fn without_exclusions_of(self, query: &TextQuery) -> Self {
         match query.exclusions() {
-            Some(terms) => SearchTarget::Without(Box::new(self), Exclusion { terms, rows: None }),
+            Some(terms) => SearchTarget::Without(Box::new(self), Exclusion::new(terms)),
             None => self,
         }
     }
@@ -135,6 +97,29 @@ impl SearchTarget {
         }
     }
 
+    /// The conditions as [`SearchTarget::conditions`] has them, for rows that are few and known. On SQLite they are
+    /// without the exclusion: the caller leaves out the rows of [`SearchTarget::excluded_among`].
+    pub(super) fn candidate_conditions(
+        &self,
+        engine: Engine,
+        first_param: usize,
+    ) -> (String, Vec<Param<'static>>) {
+        match (self, engine) {
+            (SearchTarget::Without(target, _), Engine::Sqlite) => target.conditions(engine, first_param),
+            _ => self.conditions(engine, first_param),
+        }
+    }
+
+    /// Those of the rows that the exclusion leaves out and [`SearchTarget::candidate_conditions`] does not.
+    pub(super) fn excluded_among(&self, tx: &mut Tx<'_>, nos: &[i64]) -> Result<HashSet<i64>> {
+        match (self, tx.engine()) {
+            (SearchTarget::Without(target, exclusion), Engine::Sqlite) => {
+                exclusion.rows_among(tx, target.text_table(), nos)
+            }
+            _ => Ok(HashSet::new()),
+        }
+    }
+
     /// Whether the only conditions are the types of objects, of which there is an index.
     pub(super) fn is_by_type(&self) -> bool {
         match self {
@@ -169,8 +154,7 @@ impl SearchTarget {
                     Engine::Sqlite => project_no(tx, project)?.map(row_numbers::range),
                     Engine::Postgres => None,
                 };
-                let exclusion = Exclusion { terms: exclusion.terms.clone(), rows };
-                return Ok(Cow::Owned(SearchTarget::Without(Box::new(target), exclusion)));
+                return Ok(Cow::Owned(SearchTarget::Without(Box::new(target), exclusion.within(rows))));
             }
             _ => {}
         }
