@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 mod included;
 
-pub use included::{included_text, without_exclusion_signs};
+pub use included::{included_text, only_excludes, without_exclusion_signs};
 
 /// The most terms of a query that are searched for, and the most that are excluded: a long question must not lose what
 /// it excludes at its end.
@@ -172,6 +172,12 @@ pub enum MatchMode {
     Any,
 }
 
+impl Term {
+    fn has_only_stop_words(&self) -> bool {
+        self.words.iter().all(|word| is_stop_word(word))
+    }
+}
+
 impl TextQuery {
     /// Parses any text. At most 32 terms of 16 words are searched for, and as many are excluded; the rest is ignored. A
     /// word of more than 128 characters is searched by its prefix.
@@ -179,6 +185,8 @@ impl TextQuery {
     /// Words joined by punctuation become a phrase, because both engines index them as neighbours:
     /// `node.js` is "node js", `has_session` is "has session". The ending of a possessive is left out:
     /// `Ada's` is "Ada".
+    ///
+    /// An excluded term of stop words excludes nothing: PostgreSQL does not index them.
     pub fn parse(text: &str) -> Self {
         let mut query = Self::default();
         let mut rest = text;
@@ -327,7 +335,10 @@ impl TextQuery {
                 break;
             }
         }
-        if !term.words.is_empty() && self.has_room(excluded) && !self.terms.contains(&term) {
+        if term.words.is_empty() || (excluded && term.has_only_stop_words()) {
+            return;
+        }
+        if self.has_room(excluded) && !self.terms.contains(&term) {
             self.terms.push(term);
         }
     }

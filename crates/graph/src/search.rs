@@ -218,8 +218,8 @@ impl Graph {
         load: Load<T>,
     ) -> Result<SearchResult<T>> {
         question.check()?;
-        if question.included_text().is_empty() {
-            // A question that only excludes finds nothing, in every mode.
+        if question.only_excludes() {
+            // It finds nothing, in every mode.
             return Ok(SearchResult { hits: Vec::new(), embedding: None, truncated: false });
         }
         // The query is embedded before the database is accessed, so that a slow provider does not

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, iter, ops::Range};
 
-use super::{is_space, strip_exclusion};
+use super::{Term, TextQuery, is_space, strip_exclusion};
 
 /// Returns a question without its exclusions, for those who do not know them: an embedder, and a search for names. To
 /// them, `-rotten` would be a word that is searched for.
@@ -10,6 +10,15 @@ pub fn included_text(question: &str) -> Cow<'_, str> {
     match without_parts(question, excluded_terms(question)) {
         Some(included) => Cow::Owned(included.trim().to_owned()),
         None => Cow::Borrowed(question),
+    }
+}
+
+/// Returns whether a question excludes something and has nothing else that can be searched for on every engine: at
+/// most punctuation, and stop words, which PostgreSQL does not index. Such a question would find nearly everything.
+pub fn only_excludes(question: &str) -> bool {
+    match included_text(question) {
+        Cow::Owned(included) => TextQuery::parse(&included).terms().iter().all(Term::has_only_stop_words),
+        Cow::Borrowed(_) => false,
     }
 }
 
@@ -86,11 +95,25 @@ mod tests {
     }
 
     #[test]
+    fn a_question_only_excludes_if_stop_words_and_punctuation_are_left() {
+        for question in
+            ["-rotten", "-rotten ?", "? -rotten - !", "the -rotten", "-\"too old\" \"of the\" to*", "-the"]
+        {
+            assert!(only_excludes(question), "{question}");
+        }
+        for question in
+            ["rotten", "?", "the", "apple -rotten", "the apple -the", "-rotten appl*", "--rotten", ""]
+        {
+            assert!(!only_excludes(question), "{question}");
+        }
+    }
+
+    #[test]
     fn the_text_of_a_question_excludes_nothing() {
         for question in ["a -b c", "-\"x y\" -z* q", "-a\"-b\" c -\"d", "-a,b -c.d e", "\"a\"-b c", "-\"-a b"]
         {
             for text in [included_text(question), without_exclusion_signs(question)] {
-                assert_eq!(super::super::TextQuery::parse(&text).exclusions(), None, "{question}");
+                assert_eq!(TextQuery::parse(&text).exclusions(), None, "{question}");
             }
         }
     }

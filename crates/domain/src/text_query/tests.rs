@@ -98,6 +98,13 @@ fn a_query_has_a_part_that_is_searched_and_a_part_that_is_excluded() {
 }
 
 #[test]
+fn stop_words_exclude_nothing() {
+    let query = TextQuery::parse("apples -the -\"of the\" -the* -Not -\"too old\"");
+    assert_eq!(query, TextQuery::parse("apples -\"too old\""));
+    assert_eq!(TextQuery::parse("apples -the").exclusions(), None);
+}
+
+#[test]
 fn nothing_positive_is_no_query() {
     for text in ["", "  ", "-rotten", "* - \" \" ()", "🚀", "\0"] {
         let query = TextQuery::parse(text);

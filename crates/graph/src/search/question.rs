@@ -62,6 +62,11 @@ impl SearchRequest {
         text_query::included_text(&self.query)
     }
 
+    /// Whether there is nothing to search for beside what the question excludes.
+    pub(super) fn only_excludes(&self) -> bool {
+        text_query::only_excludes(&self.query)
+    }
+
     /// Whether some rows may lead to others, but not be returned.
     pub(crate) fn has_filter(&self) -> bool {
         self.among != self.seeds_among

@@ -137,6 +137,25 @@ both_engines! {
         assert_eq!(cosine("penguins coasts -smelly").await, cosine("penguins coasts").await);
     }
 
+    async fn stop_words_exclude_nothing_and_are_nothing_to_search_for_beside_exclusions(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        write(&harness, "one", "the penguins on the coasts").await;
+        write(&harness, "two", "penguins and their invoices").await;
+        embed_all(&harness).await;
+        for mode in [SearchMode::Text, SearchMode::Vector, SearchMode::Hybrid, SearchMode::Linked, SearchMode::Auto] {
+            let all = |text: &str| SearchQuery { min_similarity: Some(-1.0), ..query(text, mode) };
+            let found = async |text: &str| keys(&harness, all(text)).await;
+            let both = found("penguins").await;
+            assert_eq!(both.split(' ').count(), 2, "{mode:?}");
+            for excluded in ["-the", "-The", "-\"on the\"", "-the*", "-and -their"] {
+                assert_eq!(found(&format!("penguins {excluded}")).await, both, "{mode:?} {excluded}");
+            }
+            for question in ["-rotten ?", "-rotten the", "\"on the\" -rotten", "the* -rotten", "-the", "-the ?"] {
+                assert_eq!(found(question).await, "", "{mode:?} {question}");
+            }
+        }
+    }
+
     async fn few_rows_are_tested_for_an_excluded_word_that_many_rows_have(db: TestDb) {
         let harness = Harness::new(&db).await;
         let fresh = write(&harness, "fresh", "penguins on frozen coasts").await;

@@ -37,6 +37,8 @@ pub(super) fn search_text(
         "" => String::new(),
         _ => format!(" JOIN {} AS o ON o.no = f.no", target.table()),
     };
+    // PostgreSQL leaves out words that it does not index. If only exclusions remain of a query, they would match
+    // nearly everything.
     // The weights are for D, C, B and A. Bodies are indexed as B, names as A. The length counts as for a word
     // that occurs once in the ranking of SQLite.
     let sql = format!(
@@ -44,7 +46,8 @@ pub(super) fn search_text(
              / (1 + {SATURATION} * greatest({MIN_NORM}, 1 - {LENGTH_PART} + {LENGTH_PART} * length(f.tsv) / {TYPICAL_LENGTH:.1})))
              ::double precision AS score
          FROM {} AS f{join}
-         WHERE f.project_id = $2 AND f.tsv @@ to_tsquery('english', $1){conditions}
+         WHERE f.project_id = $2 AND f.tsv @@ to_tsquery('english', $1)
+             AND numnode(to_tsquery('english', $4)) > 0{conditions}
          ORDER BY score DESC, f.no LIMIT $3",
         target.text_table()
     );
