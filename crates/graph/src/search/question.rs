@@ -22,7 +22,8 @@ use crate::{Graph, error::Result, linked_search};
 
 /// Each channel of a hybrid search finds at most this many more than the limit.
 const MAX_SURPLUS: usize = 500;
-/// The number of hits without the filter of a linked search. The best of them are its seeds.
+/// The number of hits without the filter of a linked search, unless the channels are joined by ranks. The best of them
+/// are its seeds.
 const SEED_HITS: usize = 50;
 /// In a linked search, the weight of vectors that only add what the words did not find.
 const NEXT_TO_NOTHING: f64 = 1e-6;
@@ -77,6 +78,12 @@ impl SearchRequest {
         (self.mode == SearchMode::Linked && self.has_filter()).then_some(&self.seeds_among)
     }
 
+    /// How many hits without the filter each channel finds. With weights, the score of a hit is its place in each
+    /// channel, so it needs the place that it has without the filter.
+    fn seed_hits(&self) -> usize {
+        if self.weights.is_some() { self.max_hits() } else { SEED_HITS }
+    }
+
     /// How many hits each channel finds.
     pub(super) fn max_hits(&self) -> usize {
         // A hit that one channel ranks low may be ranked high by the other.
@@ -96,13 +103,13 @@ impl SearchRequest {
     {
         let (project, query) = (self.project, TextQuery::parse(&self.query));
         let (among, seeds) = (self.among.clone(), self.other_seeds().cloned());
-        let max = self.max_hits();
+        let (max, seed_hits) = (self.max_hits(), self.seed_hits());
         // A linked search compares texts by the words that they have, so it also needs those with some of the words.
         let enough = if self.mode == SearchMode::Linked { max } else { self.limit };
         move |tx| {
             let hits = search::search_text(tx, project, &among, &query, HitLimits { max, enough })?;
             let Some(seeds) = seeds else { return Ok(hits) };
-            let limits = HitLimits { max: SEED_HITS, enough: SEED_HITS };
+            let limits = HitLimits { max: seed_hits, enough: seed_hits };
             Ok(with_seeds(search::search_text(tx, project, &seeds, &query, limits)?, hits))
         }
     }
@@ -139,7 +146,7 @@ impl Graph {
         };
         let seeds = question
             .other_seeds()
-            .map(|target| rank(target, NearestTo { max_hits: SEED_HITS, ..nearest.clone() }));
+            .map(|target| rank(target, NearestTo { max_hits: question.seed_hits(), ..nearest.clone() }));
         let hits = rank(&question.among, nearest);
         move |tx| {
             let hits = hits(tx)?;

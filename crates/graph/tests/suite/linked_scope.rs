@@ -1,6 +1,9 @@
 //! What a linked search reads and what it returns: filters, exclusions, titles of documents and long texts.
 
+use std::sync::Arc;
+
 use emergent_domain::{
+    fusion::Weights,
     ids::ObjectId,
     query::{HitLink, ObjectFilter, SearchMode, SearchQuery},
     text_query::TextQuery,
@@ -14,7 +17,7 @@ use serde_json::json;
 
 use crate::{
     search::{builtin, embed_all, embedding_world, keys, query, write},
-    support::{Harness, document, new, project},
+    support::{Harness, Letters, document, new, project},
 };
 
 const QUESTION: &str = "Where was the founder of Tabulating Machines born?";
@@ -96,6 +99,34 @@ both_engines! {
         let mut places: Vec<usize> = persons.iter().filter_map(|hit| Some(hit.text?.rank)).collect();
         places.sort_unstable();
         assert_eq!(places, (1..=places.len()).collect::<Vec<_>>());
+    }
+
+    async fn a_filter_does_not_change_the_order_of_a_linked_search_with_weights(db: TestDb) {
+        // The first letters of a text are its vector, so that both channels have orders of their own.
+        let vector = |text: &str| {
+            let mut vector = vec![0.1_f32; 26];
+            for byte in text.bytes().filter(u8::is_ascii_lowercase) {
+                vector[usize::from(byte - b'a')] += 1.0;
+            }
+            vector
+        };
+        let harness = embedding_world(&db, Arc::new(Letters { dims: 26, vector })).await;
+        let objects = (0..120).map(|n| {
+            let type_ = if n % 6 == 0 { "Person" } else { "Other" };
+            let words = ["founder ".repeat(1 + n * 37 % 11), "zzz ".repeat(n * 53 % 17), "quiet ".repeat(n * 29 % 13)];
+            new(type_, &format!("k{n}"), json!({ "text": words.concat() }))
+        });
+        harness.graph.bulk_create_objects(harness.actor, objects.collect(), true).await.unwrap();
+        embed_all(&harness).await;
+        let search = async |filter: ObjectFilter| {
+            let (weights, min_similarity) = (Some(Weights::default()), Some(-1.0));
+            let linked = SearchQuery { filter, limit: 200, weights, min_similarity, ..query("founder", SearchMode::Linked) };
+            harness.graph.search(harness.project(), linked).await.unwrap().hits
+        };
+        let (all, persons) = (search(ObjectFilter::default()).await, search(of_type("Person")).await);
+        let expected: Vec<_> = all.iter().filter(|hit| hit.item.type_ == "Person").map(|hit| &hit.item.key).collect();
+        assert_eq!((all.len(), expected.len()), (120, 20));
+        assert_eq!(persons.iter().map(|hit| &hit.item.key).collect::<Vec<_>>(), expected);
     }
 
     async fn passages_of_one_document_are_reached_from_those_of_others(db: TestDb) {
