@@ -266,6 +266,9 @@ pub struct ChunkHitView {
     pub chunk: ChunkView,
     pub score: f64,
     pub channels: Channels,
+    /// The title of the document. Absent if the document was deleted in the meantime.
+    #[serde(rename = "documentTitle", default, skip_serializing_if = "Option::is_none")]
+    pub document_title: Option<String>,
     /// With `group`: the id of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Uuid>,
@@ -290,6 +293,7 @@ impl From<SearchResult<Chunk>> for ChunkSearchView {
                 vector: hit.vector.map(Into::into),
                 link: hit.link.map(Into::into),
             },
+            document_title: None,
             group: hit.group,
         };
         Self {

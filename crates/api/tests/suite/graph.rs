@@ -357,6 +357,8 @@ both_engines! {
         let found = search(json!({ "group": "document" })).await;
         assert_eq!(groups(&found), documents);
         assert_eq!(found.get("truncated"), None);
+        let titles: Vec<_> = found["hits"].as_array().unwrap().iter().map(|hit| hit["documentTitle"].as_str()).collect();
+        assert_eq!(titles, [Some("kettle kettle kettle"), Some("kettle kettle tea")]);
         let found = search(json!({ "group": "document", "budgetTokens": 1 })).await;
         assert_eq!((groups(&found), &found["truncated"]), (vec![documents[0].clone()], &json!(true)));
         let found = search(json!({ "budgetTokens": 1_000 })).await;

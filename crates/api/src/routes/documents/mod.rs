@@ -3,6 +3,8 @@
 mod create;
 mod upload;
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use emergent_domain::{
     ids::{ChunkId, DocumentId},
@@ -12,6 +14,7 @@ use emergent_graph::arrangement::arrange_chunks;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
+use uuid::Uuid;
 
 use crate::{
     App,
@@ -63,7 +66,12 @@ async fn search(
     let ChunkQuery { query, mode, limit, document, min_similarity, by_document, budget_tokens, explain } =
         chunk_query(body)?;
     let found = app.graph.search_chunks(project, &query, mode, limit, document, min_similarity).await?;
-    let found: ChunkSearchView = arrange_chunks(found, by_document, budget_tokens)?.into();
+    let mut found: ChunkSearchView = arrange_chunks(found, by_document, budget_tokens)?.into();
+    let documents: BTreeSet<Uuid> = found.hits.iter().map(|hit| hit.chunk.document_id).collect();
+    let titles = app.graph.document_titles(project, documents.into_iter().map(DocumentId).collect()).await?;
+    for hit in &mut found.hits {
+        hit.document_title = titles.get(&DocumentId(hit.chunk.document_id)).cloned();
+    }
     ok(if explain { found } else { found.without_links() })
 }
 

@@ -1,12 +1,7 @@
 //! `emergent document search`.
 
-use std::collections::HashMap;
-
 use emergent_domain::query::SearchMode;
-use emergent_wire::{
-    document::{ChunkView, DocumentView},
-    search::{ChunkGroup, ChunkSearchView, SearchChunks},
-};
+use emergent_wire::search::{ChunkGroup, ChunkHitView, ChunkSearchView, SearchChunks};
 use uuid::Uuid;
 
 use super::{
@@ -57,7 +52,7 @@ impl ChunkSearch {
             warn_of_pending_embeddings(client).await;
         }
         warn_without_embedder(mode, results.embedding);
-        if as_json { output::print_json(&results) } else { print_hits(client, &body, &results).await }
+        if as_json { output::print_json(&results) } else { print_hits(&body, &results) }
     }
 }
 
@@ -66,21 +61,19 @@ async fn find_document(client: &Client, document: &str) -> Result<Uuid> {
     id.parse().map_err(|error| Error::Unexpected(format!("`{id}` is not an id: {error}")))
 }
 
-async fn print_hits(client: &Client, body: &SearchChunks, results: &ChunkSearchView) -> Result<()> {
+fn print_hits(body: &SearchChunks, results: &ChunkSearchView) -> Result<()> {
     if results.hits.is_empty() {
         return output::print_line("nothing found");
     }
-    let titles = load_titles(client, results).await;
-    let name = |chunk: &ChunkView| {
-        let document = titles.get(&chunk.document_id).cloned();
-        let document = document.unwrap_or_else(|| chunk.document_id.to_string());
-        format!("{document}, chunk {}", chunk.index)
+    let name = |hit: &ChunkHitView| {
+        let document = hit.document_title.clone().unwrap_or_else(|| hit.chunk.document_id.to_string());
+        format!("{document}, chunk {}", hit.chunk.index)
     };
     let question = QuestionWords::new(&body.query);
     for (index, hit) in results.hits.iter().enumerate() {
         let chunk = &hit.chunk;
         let heading = chunk.heading.as_deref().map(|heading| format!("  {heading}")).unwrap_or_default();
-        let (title, ranks) = (bold(&name(chunk)), dim(&ranks(&hit.channels)));
+        let (title, ranks) = (bold(&name(hit)), dim(&ranks(&hit.channels)));
         output::print_row(&format!("{:>3}  {title}{heading}  {ranks}", index + 1))?;
         let text = chunk.text.split_whitespace().collect::<Vec<_>>().join(" ");
         output::print_row(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
@@ -88,25 +81,9 @@ async fn print_hits(client: &Client, body: &SearchChunks, results: &ChunkSearchV
             let all_text = format!("{}\n{}", chunk.heading.as_deref().unwrap_or_default(), chunk.text);
             let linked = hit.channels.link.as_ref();
             let seed = linked.and_then(|link| results.hits.iter().find(|other| other.chunk.id == link.from));
-            let from = seed.map(|seed| name(&seed.chunk));
+            let from = seed.map(name);
             explanation::print(&hit.channels, &question.found_in(&all_text), from.as_deref())?;
         }
     }
     print_end(results.truncated)
-}
-
-/// The titles of the documents of the hits. One that was deleted in the meantime is missing.
-async fn load_titles(client: &Client, results: &ChunkSearchView) -> HashMap<Uuid, String> {
-    let mut titles = HashMap::new();
-    for hit in &results.hits {
-        let id = hit.chunk.document_id;
-        if titles.contains_key(&id) {
-            continue;
-        }
-        let Ok(response) = client.get(&format!("/api/documents/{id}")).await else { continue };
-        if let Ok(DocumentView { title, .. }) = response.data().await {
-            titles.insert(id, title);
-        }
-    }
-    titles
 }

@@ -1,12 +1,18 @@
 //! `emergent graph search`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use emergent_domain::{indexed_text::indexed_text, query::SearchMode};
+use emergent_domain::{
+    indexed_text::indexed_text,
+    json::JsonObject,
+    query::{SearchMode, TraverseQuery},
+};
 use emergent_wire::{
     object::ObjectView,
     search::{GroupInput, SearchObjects, SearchView},
+    traverse::TraversalView,
 };
+use serde_json::json;
 use uuid::Uuid;
 
 use super::{
@@ -84,6 +90,7 @@ async fn print_hits(client: &Client, body: &SearchObjects, results: &SearchView)
         return output::print_line("nothing found");
     }
     let mut labels = Labels::new(client, results);
+    labels.load(results, body.explain).await;
     let question = QuestionWords::new(&body.query);
     let mut group = None;
     for (index, hit) in results.hits.iter().enumerate() {
@@ -110,10 +117,14 @@ async fn print_hits(client: &Client, body: &SearchObjects, results: &SearchView)
 }
 
 /// How other lines name an object: `Person/ada (Ada Lovelace)`.
-fn label(object: &ObjectView) -> String {
-    let key = object.key.clone().unwrap_or_else(|| object.id.to_string());
-    let name = object_name(&object.properties).map(|name| format!(" ({name})")).unwrap_or_default();
-    format!("{}/{key}{name}", object.type_)
+fn label(type_: &str, key: Option<&str>, id: Uuid, properties: &JsonObject) -> String {
+    let key = key.map_or_else(|| id.to_string(), str::to_owned);
+    let name = object_name(properties).map(|name| format!(" ({name})")).unwrap_or_default();
+    format!("{type_}/{key}{name}")
+}
+
+fn label_of(object: &ObjectView) -> String {
+    label(&object.type_, object.key.as_deref(), object.id, &object.properties)
 }
 
 /// The text in which words are searched.
@@ -131,8 +142,28 @@ struct Labels<'a> {
 
 impl<'a> Labels<'a> {
     fn new(client: &'a Client, results: &SearchView) -> Self {
-        let known = results.hits.iter().map(|hit| (hit.object.id, label(&hit.object))).collect();
+        let known = results.hits.iter().map(|hit| (hit.object.id, label_of(&hit.object))).collect();
         Self { client, known }
+    }
+
+    /// Loads the labels of the objects that will be named, many with one request: a traversal of no steps returns the
+    /// objects where it starts. Those of a request that fails, because one was deleted, are found one by one.
+    async fn load(&mut self, results: &SearchView, with_links: bool) {
+        let links = results.hits.iter().filter_map(|hit| hit.channels.link.as_ref()).map(|link| link.from);
+        let groups = results.hits.iter().filter_map(|hit| hit.group);
+        let named = groups.chain(links.filter(|_| with_links));
+        let ids: BTreeSet<Uuid> = named.filter(|id| !self.known.contains_key(id)).collect();
+        let ids: Vec<Uuid> = ids.into_iter().collect();
+        for batch in ids.chunks(TraverseQuery::MAX_START) {
+            let body = json!({ "startIds": batch, "maxDepth": 0, "maxEdges": 0 });
+            let Ok(response) = self.client.post("/api/graph/traverse", &body).await else { continue };
+            let Ok(TraversalView { nodes, .. }) = response.data().await else { continue };
+            self.known.extend(
+                nodes.iter().map(|node| {
+                    (node.id, label(&node.type_, node.key.as_deref(), node.id, &node.properties))
+                }),
+            );
+        }
     }
 
     /// The label of an object; its id if it was deleted in the meantime.
@@ -141,7 +172,7 @@ impl<'a> Labels<'a> {
             return label.clone();
         }
         let found = match self.client.get(&format!("/api/graph/objects/{id}")).await {
-            Ok(response) => response.data().await.map(|object: ObjectView| label(&object)).ok(),
+            Ok(response) => response.data().await.map(|object: ObjectView| label_of(&object)).ok(),
             Err(_) => None,
         };
         let found = found.unwrap_or_else(|| id.to_string());
