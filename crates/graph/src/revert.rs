@@ -226,8 +226,12 @@ fn delete_documents(
     report: &mut RevertReport,
 ) -> Result<()> {
     for id in written {
-        let document = documents::delete(tx, ctx, *id)?;
-        report.add_reverted(Entity::document(&document), UndoAction::Deleted, 2);
+        match documents::delete(tx, ctx, *id) {
+            Ok(document) => report.add_reverted(Entity::document(&document), UndoAction::Deleted, 2),
+            // Somebody deleted it since the list was read, so it needs nothing any more.
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

@@ -299,6 +299,20 @@ both_engines! {
         assert!((4..=12).contains(&times.len()), "{times:?}");
     }
 
+    async fn a_document_that_is_deleted_during_a_revert_does_not_stop_it(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let (run, agent) = run_in(&harness);
+        let by_run = Harness { graph: harness.graph.clone(), actor: agent };
+        for n in 0..25 {
+            document(&by_run, &format!("Document {n}"), &format!("Text {n}.")).await;
+        }
+        // Both read the list of documents, and each deletes those that the other one has not deleted.
+        let revert = || harness.graph.revert_in_batches(harness.actor, RunSet::from([run]), 7);
+        let (one, other) = tokio::join!(revert(), revert());
+        let (one, other) = (one.unwrap(), other.unwrap());
+        assert_eq!((one.undone.len() + other.undone.len(), one.conflicts, other.conflicts), (25, vec![], vec![]));
+    }
+
     async fn a_revert_that_was_interrupted_is_continued_by_a_job(db: TestDb) {
         let harness = Harness::new(&db).await;
         let (run, ids, before) = work(&harness).await;
