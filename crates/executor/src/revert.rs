@@ -60,10 +60,14 @@ impl Executor {
     pub async fn revert(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<RevertOutcome> {
         if self.count_written(actor, id, options).await? <= MAX_IN_ONE_TRANSACTION {
             let graph = self.graph().clone();
-            // In a dry run the same code runs, so that the report is exact.
-            let save = if options.dry_run { Save::DryRun } else { Save::Commit };
             let work = move |tx: &mut Tx<'_>| revert_in(tx, &graph, actor, id, options);
-            if let Some(outcome) = self.write_or_try(save, work).await? {
+            // In a dry run the same code runs, so that the report is exact. The content that objects get back is
+            // validated as that of other writes.
+            let outcome = match options.dry_run {
+                true => self.graph().write_validated_and_roll_back(actor.project, work).await?,
+                false => self.graph().write_validated(actor.project, work).await?,
+            };
+            if let Some(outcome) = outcome {
                 return Ok(outcome);
             }
         }

@@ -235,7 +235,7 @@ impl Graph {
     }
 
     /// Runs a transaction as [`Graph::write_validated`] does, and rolls it back in every case. Returns its result.
-    pub(crate) async fn write_validated_and_roll_back<T, E, F>(
+    pub async fn write_validated_and_roll_back<T, E, F>(
         &self,
         project: ProjectId,
         work: F,

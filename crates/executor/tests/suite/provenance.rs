@@ -5,7 +5,7 @@ use crate::support;
 use emergent_domain::{
     author::Author,
     cursor::Page,
-    object::{Object, ObjectPatch},
+    object::{NewObject, Object, ObjectPatch},
     query::ObjectFilter,
     run::RunStatus,
 };
@@ -17,7 +17,7 @@ use emergent_testkit::{
     both_engines,
     scripted::{ScriptedModel, calls, hangs, says},
 };
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use support::{Harness, assert_ended, until, with_tools};
 
 /// Returns the live objects of a type.
@@ -129,6 +129,32 @@ both_engines! {
         assert!(objects(&harness, "Note").await.is_empty());
         let again = revert(true, false).await;
         assert!(again.report.undone.is_empty() && revert(false, true).await.children.is_empty());
+        harness.close().await;
+    }
+
+    async fn a_revert_validates_large_values_outside_of_its_transaction(db: TestDb) {
+        let update = json!({ "id": "Row/a", "properties": { "p7": 2 } });
+        let harness = Harness::open(&db, ScriptedModel::new([calls("entities_update", update), says("Done.")])).await;
+        let graph = harness.executor.graph();
+        let properties: Map<String, Value> = (0..5_000).map(|n| (format!("p{n}"), json!(1))).collect();
+        let (type_, key) = ("Row".to_owned(), Some("a".to_owned()));
+        let new = NewObject { type_, key, properties: properties.clone(), ..NewObject::default() };
+        graph.create_object(harness.actor(), new).await.unwrap();
+        let writer = harness.agent(with_tools("writer", &["entities_*"])).await;
+        let run = harness.run(&writer, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        // The content before the run is validated against a pack that came after it, which takes a million steps.
+        let rules: Vec<Value> = (0..100).map(|_| json!({ "additionalProperties": { "type": "integer" } })).collect();
+        let schemas = json!({ "Row": { "allOf": rules } });
+        let pack = json!({ "name": "costly", "version": "1.0.0", "objectTypeSchemas": schemas, "relationshipTypeSchemas": {} });
+        let pack = graph.create_pack(harness.project, serde_json::from_value(pack).unwrap()).await.unwrap();
+        graph.assign_pack(harness.project, pack.id).await.unwrap();
+        for dry_run in [true, false] {
+            let options = RevertOptions { dry_run, ..RevertOptions::default() };
+            let report = harness.executor.revert(harness.actor(), run.id, options).await.unwrap().report;
+            assert_eq!((report.undone.len(), report.conflicts), (1, vec![]));
+        }
+        assert_eq!(objects(&harness, "Row").await[0].properties.to_map(), properties);
         harness.close().await;
     }
 
