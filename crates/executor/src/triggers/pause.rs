@@ -18,7 +18,8 @@ use super::schedules::parse_rule;
 use crate::{Error, Executor, Result};
 
 impl Executor {
-    /// Pauses a schedule, or resumes it, which needs the right to start agents. `reference` is its id, its name, or the name of the agent whose trigger it is.
+    /// Pauses a schedule, or resumes it, which needs the right to start agents. `reference` is its id, its name, or the
+    /// name of the agent whose trigger it is.
     /// Returns the schedule with the name of its agent. Without effect on a schedule that already is what is asked for.
     pub async fn set_schedule_enabled(
         &self,
