@@ -38,7 +38,8 @@ pub fn in_plain_words(message: &str) -> String {
 
 /// What was expected in the words of JSON, with what follows it in the message; `None` if it is no Rust type.
 fn expected_type(expected: &str) -> Option<String> {
-    if let Some(name) = expected.strip_prefix("struct ") {
+    let structure = expected.strip_prefix("struct variant ").or_else(|| expected.strip_prefix("struct "));
+    if let Some(name) = structure {
         let end = name.find(char::is_whitespace).unwrap_or(name.len());
         return Some(format!("an object{}", &name[end..]));
     }
@@ -64,6 +65,10 @@ mod tests {
             ("invalid type: map, expected a sequence", "invalid type: object, expected a list"),
             ("invalid type: sequence, expected a map", "invalid type: list, expected an object"),
             ("invalid type: null, expected struct Question", "invalid type: null, expected an object"),
+            (
+                "invalid type: null, expected struct variant Step::Ask",
+                "invalid type: null, expected an object",
+            ),
             (
                 "invalid value: integer `-1`, expected u8\nin `max-runs`",
                 "invalid value: integer `-1`, expected a whole number from 0 to 255\nin `max-runs`",
