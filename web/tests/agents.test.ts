@@ -139,9 +139,9 @@ it('offers nothing in the palette that a button of the agents refuses', async ()
   }
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   expect(await offers(page, '/agents', 'note-cleaner')).toEqual(['Create an agent…'])
-  expect(await offers(page, '/agents/note-cleaner', 'You keep the notes')).toEqual(['Trigger this agent…', 'Edit this agent…'])
+  expect(await offers(page, '/agents/note-cleaner', 'You keep the notes')).toEqual(['Trigger this agent…', 'Edit this agent…', 'Create an agent…'])
   // Only other agents start an internal one.
-  expect(await offers(page, '/agents/summariser', 'internal')).toEqual(['Edit this agent…'])
+  expect(await offers(page, '/agents/summariser', 'internal')).toEqual(['Edit this agent…', 'Create an agent…'])
   misbehaviour.check()
   await context.close()
 

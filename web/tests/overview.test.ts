@@ -196,6 +196,44 @@ it('opens pages, runs and actions with the palette', async () => {
   await context.close()
 })
 
+it('starts work from every page with the palette', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/budgets`)
+  await page.getByRole('heading', { level: 1, name: 'Budgets' }).waitFor()
+  const field = page.getByRole('combobox', { name: 'Search or run a command' })
+  const choose = async (label: string) => {
+    await page.keyboard.press('Control+k')
+    await field.fill(label.slice(0, -1))
+    await page.getByRole('option', { name: label, exact: true }).click()
+    await field.waitFor({ state: 'detached' })
+  }
+  for (const [label, title, path] of [
+    ['Dispatch a workflow…', 'Dispatch a workflow', '/workflows'],
+    ['Create an agent…', 'Create an agent', '/agents'],
+    ['Create an object…', 'New object', '/graph'],
+    ['Install a product…', 'Install a product', '/products'],
+  ] as const) {
+    await choose(label)
+    const dialog = page.getByRole('dialog', { name: title })
+    await dialog.waitFor()
+    expect(new URL(page.url()).pathname).toBe(path)
+    // The address holds the dialog, so a reload shows it again.
+    await page.reload()
+    await dialog.waitFor()
+    await dialog.getByRole('button', { name: 'Close' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    expect(new URL(page.url()).search).toBe('')
+  }
+  // The dialog of the browser opens; the area of the page remains if nothing is chosen there.
+  await Promise.all([page.waitForEvent('filechooser'), choose('Upload a document…')])
+  await page.getByRole('heading', { level: 1, name: 'Documents' }).waitFor()
+  await expect.poll(() => new URL(page.url()).search).toBe('')
+  await choose('Start a conversation')
+  await page.getByRole('heading', { level: 1, name: 'Chat' }).waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
 it('says in every list what a run was asked, and names an object without a title by its type', async () => {
   const asked = 'Do we know anything about tagging?'
   const object = await all.server.api<{ id: string }>('POST', '/api/graph/objects', { type: 'Reading', properties: { celsius: 21, place: 'Blue cellar' } })

@@ -6,7 +6,8 @@ import { agentsQuery, workflowsQuery } from '~/api/queries'
 import { useSession } from '~/api/session'
 import type { Scope } from '~/api/types'
 import { useDebounced } from '~/hooks/use-debounced'
-import { useRegisteredActions } from '~/util/actions'
+import type { RawSearch } from '~/hooks/use-url-state'
+import { isRegistered, useRegisteredActions } from '~/util/actions'
 import { formatRelative, shortId, words } from '~/util/format'
 import { titleOf } from '~/util/objects'
 import { PAGES } from './navigation'
@@ -15,6 +16,19 @@ export type Entry = { id: string; group: string; label: string; hint?: string; r
 
 const LIMIT = 5
 const ACTIONS = 'Actions'
+
+/**
+ * What every page offers: each entry opens its page with the dialog. An entry has the id of the action that its page
+ * registers, which replaces it while that page is shown: what its button refuses is not offered there.
+ */
+const EVERYWHERE: [id: string, label: string, to: string, search: RawSearch, ...scopes: Scope[]][] = [
+  ['workflow-dispatch', 'Dispatch a workflow…', '/workflows', { dispatch: 'new' }, 'agents:read', 'agents:invoke'],
+  ['chat-new', 'Start a conversation', '/chat', {}, 'chat:use'],
+  ['agents-new', 'Create an agent…', '/agents', { dialog: 'new' }, 'agents:write'],
+  ['documents-upload', 'Upload a document…', '/documents', { dialog: 'upload' }, 'graph:read', 'graph:write'],
+  ['graph-create', 'Create an object…', '/graph', { dialog: 'create' }, 'graph:read', 'graph:write'],
+  ['products-install', 'Install a product…', '/products', { dialog: 'install' }, 'admin:read', 'admin:write'],
+]
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const matches = (text: string, ...fields: (string | undefined)[]) => {
   const haystack = fields.join(' ').toLowerCase()
@@ -51,6 +65,9 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
   addActions(true)
   for (const page of PAGES) {
     if (matches(text, page.label)) entries.push({ id: page.to, group: 'Pages', label: page.label, hint: page.key ? `g ${page.key}` : undefined, run: () => void navigate({ to: page.to }) })
+  }
+  for (const [id, label, to, search, ...needed] of EVERYWHERE) {
+    if (!isRegistered(id) && needed.every((scope) => scopes.includes(scope)) && matches(text, label, to)) entries.push({ id, group: ACTIONS, label, run: () => void navigate({ to, search }) })
   }
   addActions(false)
   if (ID.test(q)) {

@@ -1,7 +1,7 @@
 import { act } from 'react'
 import { createRoot } from 'react-dom/client'
 import { expect, it } from 'vitest'
-import { type Action, useActions, useRegisteredActions } from './actions'
+import { type Action, isRegistered, useActions, useRegisteredActions } from './actions'
 
 it('offers no action that the button of its page refuses', async () => {
   Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true })
@@ -19,7 +19,10 @@ it('offers no action that the button of its page refuses', async () => {
   const show = (...actions: Action[]) => act(() => root.render(<><Page actions={actions} /><Palette /></>))
   await show(action('edit'), action('trigger', 'Your token lacks the scope agents:invoke.'))
   expect(offered.map(({ id }) => id)).toEqual(['edit'])
+  // The palette knows that it belongs to the page, so that it does not offer its own entry instead.
+  expect(isRegistered('trigger')).toBe(true)
   await show(action('edit', 'The agent is not loaded.'), action('trigger'))
   expect(offered.map(({ id }) => id)).toEqual(['trigger'])
   await act(() => root.unmount())
+  expect(isRegistered('trigger')).toBe(false)
 })

@@ -29,15 +29,20 @@ export function registerActions(actions: readonly Action[]): () => void {
 
 /** Adds actions while a component is shown. Pass a value that is made with `useMemo`. */
 export function useActions(actions: readonly Action[]) {
-  useEffect(() => registerActions(actions.filter(({ disabledReason }) => disabledReason === undefined)), [actions])
+  useEffect(() => registerActions(actions), [actions])
 }
 
+/** Whether the page that is shown has an action of its own with this id, even if its button refuses it. */
+export const isRegistered = (id: string) => registered.some((action) => action.id === id)
+
+/** The actions that no button of the page refuses. */
 export function useRegisteredActions(): readonly Action[] {
-  return useSyncExternalStore(
+  const all = useSyncExternalStore(
     (listener) => {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
     () => registered,
   )
+  return all.filter(({ disabledReason }) => disabledReason === undefined)
 }

@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router'
 import { CircleCheck, CircleX, FileUp, RotateCcw, X } from 'lucide-react'
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
+import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { Button, IconButton } from '~/ui/Button'
 import { WithCode } from '~/ui/WithCode'
 import { classes } from '~/util/classes'
@@ -9,11 +10,20 @@ import { addFiles, cancelUpload, canRetry, clearUploads, retryUpload, type Uploa
 
 const ACCEPT = '.txt,.md,.markdown,.html,.htm,.pdf,text/plain,text/markdown,text/html,application/pdf'
 
+const parse = (raw: RawSearch) => ({ dialog: oneOf(['upload'], raw.dialog) })
+
 /** Takes files by choosing and by dropping, and shows how far each is. */
 export function UploadArea({ disabledReason }: { disabledReason: string | undefined }) {
   const input = useRef<HTMLInputElement>(null)
   const [isOver, setOver] = useState(false)
   const uploads = useUploads()
+  const [{ dialog }, change] = useUrlState(parse)
+  useEffect(() => {
+    if (!dialog) return
+    // Browsers show their dialog only soon after a key or a click; a link that was opened shows the area alone.
+    if (disabledReason === undefined && navigator.userActivation?.isActive) input.current?.click()
+    change({ dialog: '' })
+  }, [dialog, change, disabledReason])
   const isActive = uploads.some(({ state }) => ['waiting', 'sending', 'reading'].includes(state))
   return (
     <div className="mb-4">

@@ -34,11 +34,12 @@ const MODE_OPTIONS = [
 export type GraphChange = (change: Partial<Record<keyof GraphSearch, string | undefined>>, options?: { push?: boolean }) => void
 
 export function GraphListView({ search, onChange }: { search: GraphSearch; onChange: GraphChange }) {
-  const [dialog, setDialog] = useState<'create' | 'import'>()
   const [isExporting, setExporting] = useState(false)
   const write = useScope('graph:write')
   const changeReason = search.asOf ? 'Nothing can be changed in the past.' : write.reason
   const isFiltered = [search.q, search.type, search.status, search.label, search.system, search.deleted, search.asOf].some((value) => value !== undefined)
+  const open = (dialog: GraphSearch['dialog']) => onChange({ dialog }, { push: true })
+  const close = () => onChange({ dialog: '' })
   const clear = () => onChange({ q: '', type: '', status: '', label: '', system: '', deleted: '', asOf: '' })
 
   const runExport = useMemo(
@@ -58,11 +59,11 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
   useActions(
     useMemo(
       () => [
-        { id: 'graph-create', label: 'Create an object…', group: 'On this page', disabledReason: changeReason, run: () => setDialog('create') },
-        { id: 'graph-import', label: 'Import objects…', group: 'On this page', disabledReason: changeReason, run: () => setDialog('import') },
+        { id: 'graph-create', label: 'Create an object…', group: 'On this page', disabledReason: changeReason, run: () => onChange({ dialog: 'create' }) },
+        { id: 'graph-import', label: 'Import objects…', group: 'On this page', disabledReason: changeReason, run: () => onChange({ dialog: 'import' }) },
         { id: 'graph-export', label: 'Export the graph', group: 'On this page', run: () => void runExport() },
       ],
-      [changeReason, runExport],
+      [changeReason, onChange, runExport],
     ),
   )
   return (
@@ -76,13 +77,13 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
               <Waypoints aria-hidden size={14} />
               Explore
             </Link>
-            <Button icon={<Upload aria-hidden size={14} />} disabledReason={changeReason} onClick={() => setDialog('import')}>
+            <Button icon={<Upload aria-hidden size={14} />} disabledReason={changeReason} onClick={() => open('import')}>
               Import…
             </Button>
             <Button icon={<Download aria-hidden size={14} />} busy={isExporting} onClick={() => void runExport()}>
               Export
             </Button>
-            <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={changeReason} onClick={() => setDialog('create')}>
+            <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={changeReason} onClick={() => open('create')}>
               New object
             </Button>
           </>
@@ -103,11 +104,11 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
         ) : search.q ? (
           <SearchHits search={{ ...search, q: search.q }} onChange={onChange} onClear={clear} />
         ) : (
-          <ObjectList search={search} isFiltered={isFiltered} onClear={clear} onCreate={() => setDialog('create')} />
+          <ObjectList search={search} isFiltered={isFiltered} onClear={clear} onCreate={() => open('create')} />
         )}
       </div>
-      {dialog === 'create' && <CreateObjectDialog type={search.type} onClose={() => setDialog(undefined)} />}
-      {dialog === 'import' && <ImportDialog onClose={() => setDialog(undefined)} />}
+      {changeReason === undefined && search.dialog === 'create' && <CreateObjectDialog type={search.type} onClose={close} />}
+      {changeReason === undefined && search.dialog === 'import' && <ImportDialog onClose={close} />}
     </div>
   )
 }
