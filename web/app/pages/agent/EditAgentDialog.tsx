@@ -10,7 +10,7 @@ import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
 import { toast } from '~/ui/toast'
-import { changesBetween, draftOf, FIELDS } from '../agents/agent-draft'
+import { changesBetween, draftOf, FIELDS, whyNotSaved } from '../agents/agent-draft'
 import { AgentForm } from '../agents/AgentForm'
 import { withField } from '../agents/CreateAgentDialog'
 
@@ -35,7 +35,7 @@ export function EditAgentDialog({ agent, onClose }: { agent: Agent; onClose: () 
       else void navigate({ to: '/agents/$agentId', params: { agentId: saved.name } })
     },
   })
-  const disabledReason = broken.size > 0 ? 'Correct the JSON first.' : count === 0 ? 'Nothing was changed yet.' : undefined
+  const disabledReason = whyNotSaved(draft, broken) ?? (count === 0 ? 'Nothing was changed yet.' : undefined)
   return (
     <Dialog
       open

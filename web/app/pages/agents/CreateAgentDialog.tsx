@@ -9,7 +9,7 @@ import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
 import { toast } from '~/ui/toast'
-import { EMPTY, FIELDS } from './agent-draft'
+import { EMPTY, FIELDS, whyNotSaved } from './agent-draft'
 import { AgentForm } from './AgentForm'
 
 export function CreateAgentDialog({ onClose }: { onClose: () => void }) {
@@ -27,7 +27,7 @@ export function CreateAgentDialog({ onClose }: { onClose: () => void }) {
       void navigate({ to: '/agents/$agentId', params: { agentId: agent.name } })
     },
   })
-  const disabledReason = write.reason ?? (!draft.name ? 'Give the agent a name.' : broken.size > 0 ? 'Correct the JSON first.' : undefined)
+  const disabledReason = write.reason ?? whyNotSaved(draft, broken)
   return (
     <Dialog
       open

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { checkDraft, EMPTY, splitModel } from './agent-draft'
+import { checkDraft, EMPTY, splitModel, whyNotSaved } from './agent-draft'
 
 it('takes the provider from the name of a model', () => {
   expect(splitModel('rehearsal/steady', undefined)).toEqual({ provider: 'rehearsal', name: 'steady' })
@@ -13,4 +13,19 @@ it('accepts a model as one text, and asks for a provider that it cannot know', (
   expect(checkDraft({ ...EMPTY, model: 'rehearsal/steady' as never }, undefined)).toEqual({})
   expect(checkDraft({ ...EMPTY, model: { name: 'gpt-5' } as never }, undefined)).toEqual({})
   expect(checkDraft({ ...EMPTY, model: { name: 'steady' } as never }, undefined).model).toContain('provider')
+})
+
+it('says why a draft cannot be saved, and leaves tools that it does not know to the server', () => {
+  const why = (change: object, broken: string[] = []) => whyNotSaved({ ...EMPTY, name: 'reader', ...change }, new Set(broken))
+  expect(why({})).toBeUndefined()
+  expect(why({ name: '' })).toBe('Give the agent a name.')
+  expect(why({ name: 'contract reader' })).toMatch(/^Use 1 to 100 letters/)
+  expect(why({}, ['config'])).toBe('Correct the JSON first.')
+  expect(why({ model: { name: '', provider: 'openai' } })).toMatch(/^Name the model/)
+  expect(why({ model: { name: 'gpt-5', temperature: 2.5 } })).toBe('Use a temperature from 0 to 2.')
+  expect(why({ model: { name: 'gpt-5', maxTokens: 0 } })).toBe('Use at least 1 token per answer.')
+  expect(why({ model: { name: 'gpt-5', temperature: 0, maxTokens: 100 }, maxSteps: 500, defaultTimeout: 1 })).toBeUndefined()
+  for (const maxSteps of [0, 501, 1.5]) expect(why({ maxSteps })).toBe('Use 1 to 500 steps.')
+  expect(why({ defaultTimeout: 90_000 })).toBe('Use 1 to 86,400 seconds.')
+  expect(why({ tools: ['files.read_text_file'] })).toBeUndefined()
 })

@@ -44,6 +44,9 @@ export function changesBetween(before: Draft, after: Draft): Record<string, unkn
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/
 const KNOWN_MODEL = /^(gemini-|gpt-|o\d|claude-)/
 
+/** Whether a limit is one that the API takes. */
+const isWhole = (value: number | null | undefined, most: number) => value == null || (Number.isInteger(value) && value >= 1 && value <= most)
+
 /** What is wrong with a draft, as far as it can be said before it is saved. */
 export function checkDraft(draft: Draft, tools: Tool[] | undefined): Record<string, string> {
   const problems: Record<string, string> = {}
@@ -51,11 +54,20 @@ export function checkDraft(draft: Draft, tools: Tool[] | undefined): Record<stri
   const model = modelOf(draft.model)
   if (model && !model.name) problems.model = 'Name the model, or leave the provider empty as well.'
   else if (model && !model.provider && !KNOWN_MODEL.test(model.name)) problems.model = 'Name the provider of this model as well, or write provider/model.'
-  if (draft.maxSteps != null && draft.maxSteps < 1) problems.maxSteps = 'Use at least 1.'
-  if (draft.defaultTimeout != null && draft.defaultTimeout < 1) problems.defaultTimeout = 'Use at least 1.'
+  else if (model?.temperature != null && !(model.temperature >= 0 && model.temperature <= 2)) problems.model = 'Use a temperature from 0 to 2.'
+  else if (!isWhole(model?.maxTokens, Infinity)) problems.model = 'Use at least 1 token per answer.'
+  if (!isWhole(draft.maxSteps, 500)) problems.maxSteps = 'Use 1 to 500 steps.'
+  if (!isWhole(draft.defaultTimeout, 86_400)) problems.defaultTimeout = 'Use 1 to 86,400 seconds.'
   const unknown = tools && draft.tools?.filter((name) => !name.includes('*') && !name.includes('?') && !isKnown(name, tools))
   if (unknown && unknown.length > 0) problems.tools = `There is no tool ${unknown.map((name) => `“${name}”`).join(', ')}.`
   return problems
+}
+
+/** Why a draft cannot be saved. Tools do not count: the one that is not known may be of a server that was not reached yet. */
+export function whyNotSaved(draft: Draft, broken: ReadonlySet<string>): string | undefined {
+  if (broken.size > 0) return 'Correct the JSON first.'
+  if (!draft.name) return 'Give the agent a name.'
+  return Object.values(checkDraft(draft, undefined))[0]
 }
 
 const isKnown = (name: string, tools: Tool[]) => tools.some((tool) => tool.name === name || tool.calledAs === name || tool.qualifiedName === name || tool.aliases.includes(name))
