@@ -128,6 +128,31 @@ it('edits the input, and shows what is wrong with it at the field', async () => 
   await context.close()
 })
 
+it('keeps showing what was decided about an object, against the object of that moment', async () => {
+  await desk.server.api('PUT', '/api/graph/objects/upsert', { type: 'Invoice', key: 'nw-2026-04', properties: { number: 'NW-2026-04', paidEur: 0 }, status: 'checked' })
+  const item = await ask(desk.server, 'payments-clerk', 'Release the payment.')
+  const { page, context, misbehaviour } = await desk.open(item.id)
+  const article = page.getByRole('article', { name: 'The request' })
+  await article.getByRole('region', { name: 'What would change' }).getByText('"paidEur": 34870').waitFor()
+  await page.getByRole('button', { name: 'Approve', exact: true }).click()
+  await page.getByText('The call was approved.').waitFor()
+  await untilStatus(desk.server, item.runId!, 'completed')
+  // The object has changed since, and changes once more.
+  await desk.server.api('PATCH', '/api/graph/objects/Invoice%2Fnw-2026-04', { properties: { paidEur: 1 } })
+  await page.goto(`${desk.server.url}/inbox?status=decided&item=${item.id}`)
+  const kept = article.getByRole('region', { name: 'What was approved' })
+  await kept.getByText('"paidEur": 34870').waitFor()
+  await kept.getByText('"status": "checked"').waitFor()
+  await kept.getByText('"status": "released"').waitFor()
+
+  const denied = await ask(desk.server, 'payments-clerk', 'Release the payment.')
+  await desk.server.api('POST', `/api/approvals/${denied.id}/decide`, { decision: 'deny' })
+  await page.goto(`${desk.server.url}/inbox?status=decided&item=${denied.id}`)
+  await article.getByRole('region', { name: 'What would have changed' }).getByText('"paidEur": 34870').waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
 it('answers questions by an option, in words and with a form', async () => {
   const terms = await ask(desk.server, 'vendor-onboarding', 'Settle the terms of Baltic Cargo.')
   const { page, context, misbehaviour } = await desk.open(terms.id, [400])

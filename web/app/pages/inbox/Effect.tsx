@@ -41,35 +41,41 @@ function ToolWords({ item }: { item: Approval }) {
   )
 }
 
-/** The object as it is now against what the call would leave. */
+/**
+ * The object as it is now against what the call would leave. Once it is decided, the object as it was at that moment,
+ * against what was decided: the call itself may have changed it since.
+ */
 function GraphChange({ item }: { item: Approval }) {
   const { allowed } = useScope('graph:read')
-  const input = (item.input ?? {}) as Record<string, unknown>
+  const { decision } = item
+  const asOf = item.status === 'pending' ? undefined : (decision?.at ?? item.createdAt)
+  const title = !asOf ? 'What would change' : decision?.decision === 'approve' ? 'What was approved' : 'What would have changed'
+  const input = (decision?.editedInput ?? item.input ?? {}) as Record<string, unknown>
   const id = typeof input.id === 'string' ? input.id : ''
-  const isWanted = ['entities_update', 'entities_delete'].includes(item.toolName) && id !== '' && item.status === 'pending'
+  const isWanted = ['entities_update', 'entities_delete'].includes(item.toolName) && id !== ''
   const { data, error, refetch } = useQuery({
-    queryKey: [...keys.objects, 'for-approval', id],
+    queryKey: [...keys.objects, 'for-approval', id, asOf ?? null],
     enabled: isWanted && allowed,
     retry: false,
-    queryFn: ({ signal }) => unwrap(api.GET('/api/graph/objects/{id}', { params: { path: { id } }, signal })),
+    queryFn: ({ signal }) => unwrap(api.GET('/api/graph/objects/{id}', { params: { path: { id }, query: { asOf } }, signal })),
   })
   if (!isWanted || !allowed) return null
   return (
     <section>
       <h3 className="mb-1.5 text-xs font-medium text-text-2">
-        What would change{' '}
+        {title}{' '}
         {data && (
-          <Link to="/graph/objects/$objectId" params={{ objectId: data.id }} className="text-accent-text hover:underline">
+          <Link to="/graph/objects/$objectId" params={{ objectId: data.id }} search={{ asOf }} className="text-accent-text hover:underline">
             {data.type}/{data.key ?? data.id}, version {data.version}
           </Link>
         )}
       </h3>
       {error instanceof ApiError && error.status === 404 ? (
-        <p className="text-wait">There is no object {id} now: the call would fail.</p>
+        <p className="text-wait">{asOf ? `There was no object ${id} at that moment.` : `There is no object ${id} now: the call would fail.`}</p>
       ) : error ? (
         <ErrorState error={error} what="The object could not be loaded." onRetry={() => void refetch()} />
       ) : data ? (
-        <Diff before={readable(data)} after={item.toolName === 'entities_delete' ? '' : readable(afterUpdate(data, input))} label="What would change" />
+        <Diff before={readable(data)} after={item.toolName === 'entities_delete' ? '' : readable(afterUpdate(data, input))} label={title} />
       ) : (
         <Skeleton className="h-24 w-full" />
       )}
