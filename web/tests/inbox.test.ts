@@ -188,16 +188,21 @@ it('answers questions by an option, in words and with a form', async () => {
 
 it('decides a discussion and resumes a workflow', async () => {
   const { workflowId } = await stuckDiscussion(desk.server)
-  await untilItem(desk.server, (item) => item.id === workflowId)
-  const { escalation } = await desk.server.api<{ escalation: { discussionId: string } }>('GET', `/api/coordination/workflows/${workflowId}`)
-  const discussion = { id: escalation.discussionId }
-  const { page, context, misbehaviour } = await desk.open(workflowId, [404])
-  await page.getByRole('button', { name: 'Decide the discussion' }).click()
-  await page.waitForURL(new RegExp(discussion.id))
+  const workflow = () => desk.server.api<{ status: string }>('GET', `/api/coordination/workflows/${workflowId}`)
+  await expect.poll(async () => (await workflow()).status, { timeout: 60_000 }).toBe('escalated')
+  // The workflow waits for its discussion, which is the only request.
+  const pending = await desk.server.api<{ id: string; kind: string }[]>('GET', '/api/approvals?status=pending')
+  expect(pending.map(({ kind }) => kind)).toEqual(['discussion'])
+  const discussion = pending[0]!
+  const { page, context, misbehaviour } = await desk.open(discussion.id, [404])
+  await page.getByRole('button', { name: 'Cancel the workflow…' }).waitFor()
   await page.getByLabel('Or decide in your own words').fill('Index it, with a cap of 6 %.')
   await page.getByRole('button', { name: 'Decide', exact: true }).click()
   await page.getByText('The discussion was decided.').waitFor()
   expect((await desk.read(discussion.id)).decision?.answer).toBe('Index it, with a cap of 6 %.')
+  await page.goto(`${desk.server.url}/inbox?status=decided&item=${discussion.id}`)
+  await page.getByText('You decided it').waitFor()
+  await expect(desk.read(workflowId)).rejects.toThrow('404')
 
   const stuck = await stuckWorkflow(desk.server)
   await untilItem(desk.server, (item) => item.id === stuck.workflowId)
@@ -212,6 +217,8 @@ it('decides a discussion and resumes a workflow', async () => {
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel the workflow' }).click()
   await page.getByText('The workflow was cancelled.').waitFor()
   expect((await desk.server.api<{ status: string }>('GET', `/api/coordination/workflows/${stuck.workflowId}`)).status).toBe('cancelled')
+  await page.goto(`${desk.server.url}/inbox?status=decided&item=${stuck.workflowId}`)
+  await page.getByText('You cancelled the workflow').waitFor()
   misbehaviour.check()
   await context.close()
 })

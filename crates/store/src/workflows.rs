@@ -200,8 +200,8 @@ pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Res
     let updated = tx.update_columns(Workflow::TABLE, columns, "id = $1 AND status = $2", id_and_status)?;
     tx.wake(&changed_channel(workflow.id))?;
     tx.wake(&project_events::channel(workflow.project))?;
-    let escalated = WorkflowStatus::Escalated;
-    if updated == 1 && (from == escalated) != (workflow.status == escalated) {
+    // What an escalated workflow waits for may change as well.
+    if updated == 1 && [from, workflow.status].contains(&WorkflowStatus::Escalated) {
         inbox_items::record_workflow(tx, workflow)?;
     }
     Ok(updated == 1)

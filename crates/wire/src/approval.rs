@@ -293,8 +293,8 @@ impl From<Decision> for DecisionView {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DecideApproval {
     /// `approve` or `deny` a tool call; `answer` a question, or `deny` to leave it unanswered; `approve` resumes a
-    /// workflow and `deny` cancels it; `answer` is the outcome of a discussion, and `approve` accepts its last
-    /// proposal.
+    /// workflow and `deny` cancels it; `answer` is the outcome of a discussion, `approve` accepts its last
+    /// proposal, and `deny` cancels the workflow that waits for it.
     #[schema(value_type = schema::ApprovalDecision)]
     pub decision: Choice,
     /// Replaces the whole input of an approved call. The schema of the tool has to accept it.

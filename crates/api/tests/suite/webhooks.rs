@@ -15,7 +15,7 @@ use emergent_graph::Actor;
 use emergent_secrets::{KeySource, Secret, Secrets};
 use emergent_testkit::{
     TestDb, both_engines,
-    scripted::{ScriptedModel, says},
+    scripted::{ScriptedModel, fails, says},
 };
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
@@ -61,6 +61,12 @@ impl Receiver {
         let settings = WebhookSettings { secrets, server: Some(hook) };
         tokio::spawn(async move { executor.run_webhooks(settings, stopping).await });
         Self { notices, task, _stop: stop }
+    }
+
+    /// Whether there was a notice about the item.
+    fn has(&self, kind: &str, id: &str) -> bool {
+        let notices = self.notices.lock().unwrap();
+        notices.iter().any(|notice| notice["item"]["kind"] == kind && notice["item"]["id"] == id)
     }
 
     /// Waits for a notice with this kind and status about the item, and returns it.
@@ -119,7 +125,9 @@ pub async fn escalated(server: &Server) -> (WorkflowId, String) {
 
 both_engines! {
     async fn other_systems_are_told_of_discussions_and_escalations_until_they_need_nobody(db: TestDb) {
-        let server = Server::with_models(&db, 1_024, disagreeing().models()).await;
+        let failures = (0..8).map(|_| fails(emergent_llm::Error::Config("out of order".to_owned())));
+        let models = disagreeing().agent("broken", failures).models();
+        let server = Server::with_models(&db, 1_024, models).await;
         let receiver = Receiver::start(&db, &server).await;
         let _working = server.dispatch();
         let client = server.admin();
@@ -130,21 +138,28 @@ both_engines! {
         let created = receiver.notice("discussion", &discussion, "pending").await;
         assert_eq!((&created["type"], &created["projectId"]), (&json!("item_created"), &json!(server.default_project)));
         assert!(!created["item"]["title"].as_str().unwrap().is_empty(), "the topic");
-        let created = receiver.notice("escalation", &workflow.to_string(), "pending").await;
-        assert_eq!(created["type"], "item_created");
-        assert!(created["item"]["title"].as_str().unwrap().contains("did not come to an end"), "{created}");
         let decision = json!({ "decision": "Take the second proposal." });
         client.post(&format!("/api/coordination/discussions/{discussion}/decide"), decision).await.is(200);
         let decided = receiver.notice("discussion", &discussion, "decided").await;
         assert_eq!(decided["type"], "item_decided");
         assert!(!decided.to_string().contains("second proposal"), "the decision stays here");
-        receiver.notice("escalation", &workflow.to_string(), "decided").await;
+        assert!(!receiver.has("escalation", &workflow.to_string()), "the discussion is all that is asked");
 
         let (workflow, discussion) = escalated(&server).await;
         receiver.notice("discussion", &discussion, "pending").await;
         client.post(&format!("/api/coordination/workflows/{workflow}/cancel"), json!({})).await.is(200);
         receiver.notice("discussion", &discussion, "withdrawn").await;
-        receiver.notice("escalation", &workflow.to_string(), "withdrawn").await;
+
+        // A workflow whose task failed is told of itself.
+        client.agent("broken", json!({})).await;
+        let task = json!({ "key": "a", "title": "A", "assignedAgent": "broken", "maxRetries": 0 });
+        let started = client.post("/api/coordination/dispatch", json!({ "tasks": [task] })).await.is(202).clone();
+        let workflow = started["workflowId"].as_str().unwrap().to_owned();
+        let created = receiver.notice("escalation", &workflow, "pending").await;
+        assert_eq!(created["type"], "item_created");
+        assert!(created["item"]["title"].as_str().unwrap().contains("task `a` failed"), "{created}");
+        client.post(&format!("/api/coordination/workflows/{workflow}/cancel"), json!({})).await.is(200);
+        receiver.notice("escalation", &workflow, "withdrawn").await;
     }
 
     async fn other_systems_are_told_once_of_each_change_of_a_discussion_that_no_workflow_conducts(db: TestDb) {

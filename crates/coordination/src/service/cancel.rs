@@ -84,10 +84,10 @@ impl Dispatcher {
             let mut workflow = lock_active(tx, actor, id)?;
             let now = graph.clock().now();
             decided_in.check(tx, &workflow, now)?;
-            if let DecidedIn::Inbox(choice) = decided_in {
+            if let Some((item, choice)) = decided_in.decision(id) {
                 let (by, reason) = (token_of(actor.author), reason.clone());
                 let decision = Decision { choice, edited_input: None, answer: None, reason, by, at: now };
-                inbox_items::store_decision(tx, actor.project, id.0, &decision)?;
+                inbox_items::store_decision(tx, actor.project, item, &decision)?;
             }
             let from = workflow.status;
             workflow.status = WorkflowStatus::Cancelled;
@@ -198,7 +198,7 @@ fn summarise(tx: &mut Tx<'_>, workflow: &Workflow, now: Timestamp) -> Result<Str
     Ok(summary_text(&snapshot, WorkflowStatus::Cancelled, spent, now))
 }
 
-fn is_being_cancelled(workflow: &Workflow) -> bool {
+pub(super) fn is_being_cancelled(workflow: &Workflow) -> bool {
     workflow.status == WorkflowStatus::Escalated
         && workflow.escalation.as_ref().is_some_and(|escalation| escalation.reason == CANCELLING_REASON)
 }

@@ -5,7 +5,7 @@ use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
     filter::{Filter, Op},
-    ids::{ObjectId, ProjectId},
+    ids::{ObjectId, ProjectId, WorkflowId},
     json::JsonObject,
     object::Object,
     query::ObjectFilter,
@@ -42,6 +42,19 @@ pub struct DiscussionDetail {
 impl Dispatcher {
     pub async fn discussion(&self, project: ProjectId, id: ObjectId) -> Result<DiscussionDetail> {
         let read = move |tx: &mut Tx<'_>| load_detail(tx, project, id);
+        self.executor().graph().db().snapshot(read).await
+    }
+
+    /// The workflow of the task that a discussion is about.
+    pub(super) async fn workflow_of_discussion(
+        &self,
+        project: ProjectId,
+        id: ObjectId,
+    ) -> Result<Option<WorkflowId>> {
+        let read = move |tx: &mut Tx<'_>| {
+            let discussion = get_discussion(tx, project, id)?;
+            find_workflow(tx, project, &discussion)
+        };
         self.executor().graph().db().snapshot(read).await
     }
 
@@ -212,11 +225,7 @@ fn list_entries(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Vec
 }
 
 /// The workflow of the task that a discussion is about; `None` if there is no such task or workflow.
-fn find_workflow(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    discussion: &Object,
-) -> Result<Option<emergent_domain::ids::WorkflowId>> {
+fn find_workflow(tx: &mut Tx<'_>, project: ProjectId, discussion: &Object) -> Result<Option<WorkflowId>> {
     let task = string_property(discussion, "task_id").and_then(|id| id.parse().ok());
     let task = match task {
         Some(task) => objects::get(tx, project, task)?,

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 pub use emergent_store::inbox_items::InboxItemFilter;
 
+use super::cancel::is_being_cancelled;
 use crate::{
     dispatcher::Dispatcher,
     error::{Error, Result},
@@ -41,22 +42,42 @@ pub(super) enum DecidedIn {
     Workflow,
     /// In the inbox, which decides only what waits for a person.
     Inbox(Choice),
+    /// In the inbox, where a person denied the discussion that the workflow waits for.
+    Discussion(ObjectId),
 }
 
 impl DecidedIn {
     /// Checks that a workflow still waits for the decision.
     pub(super) fn check_waiting(self, workflow: &Workflow) -> Result<()> {
-        if self == Self::Workflow || workflow.status == WorkflowStatus::Escalated {
+        let is_escalated = workflow.status == WorkflowStatus::Escalated;
+        let waits_for = |id| workflow.escalation.as_ref().is_some_and(|why| why.discussion == Some(id));
+        let is_waiting = match self {
+            Self::Workflow => true,
+            Self::Inbox(_) => is_escalated,
+            Self::Discussion(id) => is_escalated && (waits_for(id) || is_being_cancelled(workflow)),
+        };
+        if is_waiting {
             return Ok(());
         }
         let (id, status) = (workflow.id, workflow.status);
-        Err(Error::Conflict(format!("workflow `{id}` is {status}: it waits for nobody")))
+        Err(Error::Conflict(format!(
+            "workflow `{id}` is {status}: it does not wait for this decision; to give it up, cancel the workflow"
+        )))
+    }
+
+    /// The item that was decided, and how; `None` outside of the inbox.
+    pub(super) fn decision(self, workflow: WorkflowId) -> Option<(Uuid, Choice)> {
+        match self {
+            Self::Workflow => None,
+            Self::Inbox(choice) => Some((workflow.0, choice)),
+            Self::Discussion(discussion) => Some((discussion.0, Choice::Deny)),
+        }
     }
 
     /// Checks that a workflow still waits for the decision, and adds the decision to the audit log.
     pub(super) fn check(self, tx: &mut Tx<'_>, workflow: &Workflow, now: Timestamp) -> Result<()> {
         self.check_waiting(workflow)?;
-        let Self::Inbox(choice) = self else { return Ok(()) };
+        let Some((_, choice)) = self.decision(workflow.id) else { return Ok(()) };
         let title = workflow.escalation.as_ref().map_or(&workflow.description, |why| &why.reason);
         let entry = NewAuditEntry::new(AuditAction::ApprovalDecide, Some(workflow.project), title)
             .id(workflow.id)
@@ -90,8 +111,8 @@ impl Dispatcher {
     }
 
     /// Decides an item for a person. `approve` resumes a workflow, or accepts the last proposal of a discussion;
-    /// `deny` cancels a workflow; `answer` is the outcome of a discussion. Of several decisions about one item the
-    /// first counts; the others fail with [`Error::Decided`].
+    /// `deny` cancels a workflow, also by the discussion that it waits for; `answer` is the outcome of a discussion. Of
+    /// several decisions about one item the first counts; the others fail with [`Error::Decided`].
     pub async fn decide_inbox_item(
         &self,
         actor: Actor,
@@ -111,6 +132,19 @@ impl Dispatcher {
             (InboxItemKind::Escalation, _) => {
                 let decided_in = DecidedIn::Inbox(choice);
                 self.resume_in(actor, WorkflowId(id), reason, None, decided_in).await.map(|_| ())
+            }
+            (InboxItemKind::Discussion, Choice::Deny) => {
+                let discussion = ObjectId(id);
+                let workflow = self.workflow_of_discussion(actor.project, discussion).await?;
+                let workflow = workflow.ok_or_else(|| {
+                    Invalid::new(
+                        "decision",
+                        "a discussion that no workflow conducts is answered with its outcome, or approved, which \
+                         accepts the last proposal",
+                    )
+                })?;
+                let decided_in = DecidedIn::Discussion(discussion);
+                self.cancel_in(actor, workflow, reason, decided_in).await.map(|_| ())
             }
             (_, _) => {
                 let decision = answer.unwrap_or_else(|| json!("approve"));
@@ -137,13 +171,6 @@ fn check_fields(kind: InboxItemKind, new: &NewDecision) -> Result<()> {
             return invalid(
                 "decision",
                 "a workflow is approved, which resumes it, or denied, which cancels it",
-            );
-        }
-        (InboxItemKind::Discussion, Choice::Deny) => {
-            return invalid(
-                "decision",
-                "a discussion is answered with its outcome, or approved, which accepts the last proposal; to give it \
-                 up, cancel its workflow",
             );
         }
         (_, Choice::Answer) if new.answer.is_none() => {

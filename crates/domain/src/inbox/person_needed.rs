@@ -21,18 +21,19 @@ pub enum PersonNeeded {
     },
     /// It was decided, or goes on.
     Settled,
-    /// It was given up: nobody has to decide it any more.
+    /// It was given up, or another item asks for the decision: nobody has to decide it any more.
     Abandoned,
 }
 
 impl PersonNeeded {
+    /// Whether a workflow needs a person. One that waits for a discussion does not: the discussion has an item, and its
+    /// outcome resumes the workflow.
     pub fn for_workflow(workflow: &Workflow) -> Self {
-        match workflow.status {
-            WorkflowStatus::Escalated => {
-                let title = workflow.escalation.as_ref().map_or(&workflow.description, |why| &why.reason);
-                Self::Yes { title: title.clone() }
-            }
-            WorkflowStatus::Cancelled => Self::Abandoned,
+        match (workflow.status, &workflow.escalation) {
+            (WorkflowStatus::Escalated, Some(why)) if why.discussion.is_some() => Self::Abandoned,
+            (WorkflowStatus::Escalated, Some(why)) => Self::Yes { title: why.reason.clone() },
+            (WorkflowStatus::Escalated, None) => Self::Yes { title: workflow.description.clone() },
+            (WorkflowStatus::Cancelled, _) => Self::Abandoned,
             _ => Self::Settled,
         }
     }

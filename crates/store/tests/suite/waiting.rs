@@ -5,7 +5,7 @@ use std::time::Duration;
 use emergent_domain::{
     approval::{Approval, ApprovalKind, ApprovalStatus, Choice, Decision, OnExpiry},
     cursor::Page,
-    ids::{ApprovalId, ProjectId, RunId, TokenId, ToolCallId},
+    ids::{ApprovalId, ObjectId, ProjectId, RunId, TokenId, ToolCallId},
     inbox::Webhook,
     project_event::{EventSubject, ProjectEvent},
     run::{Run, RunStatus},
@@ -15,7 +15,7 @@ use emergent_domain::{
 use emergent_store::{
     Db, Tx,
     approvals::{self, ApprovalFilter, Decided},
-    jobs, project_events, projects,
+    inbox_items, jobs, project_events, projects,
     runs::{self, claim, record, waiting},
     webhooks::{self, WebhookTarget},
     workflows,
@@ -427,4 +427,30 @@ both_engines! { async fn a_workflow_is_told_of_when_it_is_escalated_and_when_it_
     let escalation = json!("escalation");
     assert_eq!(items, [(&json!("item_created"), &escalation), (&json!("item_decided"), &escalation)]);
     assert_eq!(told[0].1["item"]["title"], "nobody knows how");
+} }
+
+both_engines! { async fn a_workflow_that_waits_for_a_discussion_is_told_of_only_by_the_discussion(db: TestDb) {
+    let insert = |tx: &mut Tx<'_>| projects::insert(tx, "asked", false, now());
+    let project = db.write(insert).await.unwrap().unwrap().id;
+    db.write(|tx| webhooks::set_server_webhook(tx, true, now())).await.unwrap();
+    let running = Workflow { status: WorkflowStatus::Running, ..workflow(project) };
+    let inserted = running.clone();
+    db.write(move |tx| workflows::insert(tx, &inserted)).await.unwrap();
+    let escalated_for = |reason: &str, discussion: Option<ObjectId>| {
+        let (reason, at) = (reason.to_owned(), now());
+        let escalation = Escalation { reason, task: None, discussion, options: Vec::new(), at };
+        Workflow { status: WorkflowStatus::Escalated, escalation: Some(escalation), ..running.clone() }
+    };
+    let (id, escalated) = (running.id.0, WorkflowStatus::Escalated);
+    let undecided = escalated_for("they do not agree", Some(ObjectId::new()));
+    assert!(db.write(move |tx| workflows::update(tx, WorkflowStatus::Running, &undecided)).await.unwrap());
+    assert!(notices(&db).await.is_empty(), "the discussion has an item");
+    assert_eq!(db.read(move |tx| inbox_items::get(tx, project, id)).await.unwrap(), None);
+
+    // What it waits for changes.
+    let other = escalated_for("it is being cancelled", None);
+    assert!(db.write(move |tx| workflows::update(tx, escalated, &other)).await.unwrap());
+    let item = db.read(move |tx| inbox_items::get(tx, project, id)).await.unwrap().expect("an item");
+    assert_eq!((item.title.as_str(), item.status), ("it is being cancelled", ApprovalStatus::Pending));
+    assert_eq!(notices(&db).await.len(), 1);
 } }

@@ -6,7 +6,7 @@ import { Diff } from '~/ui/Diff'
 import { JsonView } from '~/ui/JsonView'
 import { RelativeTime } from '~/ui/Values'
 import { shortId } from '~/util/format'
-import { DONE, firstDecision, tokenNamesQuery } from './first-decision'
+import { firstDecision, tokenNamesQuery, wordsFor } from './first-decision'
 import { type Item, isCall } from './inbox-state'
 
 /** The person behind a token, by its name where the login may read it. */
@@ -21,14 +21,14 @@ function Who({ tokenId }: { tokenId: string | null | undefined }) {
 }
 
 /** Shown to whoever decided second. */
-export function LostNotice({ error }: { error: ApiError }) {
+export function LostNotice({ kind, error }: { kind: Item['kind']; error: ApiError }) {
   const first = firstDecision(error)
   return (
     <div role="alert" className="flex gap-2 rounded-md bg-wait-soft px-3 py-2.5 text-wait">
       <Info aria-hidden size={16} className="mt-0.5 shrink-0" />
       <div>
         <p className="font-medium">
-          <Who tokenId={first.tokenId} /> {DONE[first.decision ?? ''] ?? 'decided it'} first{first.at && <>, <RelativeTime at={first.at} /></>}.
+          <Who tokenId={first.tokenId} /> {wordsFor(kind, first.decision)} first{first.at && <>, <RelativeTime at={first.at} /></>}.
         </p>
         <p>Your decision changed nothing.{first.reason && ` The reason: ${first.reason}`}</p>
       </div>
@@ -46,7 +46,7 @@ export function DecisionCard({ item }: { item: Item }) {
       <p className="flex items-center gap-2 font-medium">
         <CircleCheck aria-hidden size={16} className={decision.decision === 'deny' ? 'text-fail' : 'text-ok'} />
         <span>
-          <Who tokenId={decision.tokenId} /> {item.status === 'expired' ? 'denied it, because its time was up' : DONE[decision.decision]}, <RelativeTime at={decision.at} />
+          <Who tokenId={decision.tokenId} /> {item.status === 'expired' ? 'denied it, because its time was up' : wordsFor(item.kind, decision.decision)}, <RelativeTime at={decision.at} />
         </span>
       </p>
       {decision.reason && <p className="break-words text-text-2">{decision.reason}</p>}

@@ -13,6 +13,7 @@ import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
 import { capitalised, words } from '~/util/format'
 import { Key, onSend } from './ApprovalForm'
+import { CancelWorkflow } from './EscalationView'
 import type { Escalated } from './inbox-state'
 import { type Decide, problemsOf } from './use-decide'
 
@@ -53,12 +54,12 @@ export function DiscussionView({ item, decide }: { item: Escalated; decide: Deci
           </ol>
         </div>
       )}
-      {item.status === 'pending' && <Decision item={item} decide={decide} />}
+      {item.status === 'pending' && <Decision item={item} decide={decide} canCancel={Boolean(data?.taskId)} />}
     </>
   )
 }
 
-function Decision({ item, decide }: { item: Escalated; decide: Decide }) {
+function Decision({ item, decide, canCancel }: { item: Escalated; decide: Decide; /** Whether a workflow waits for it. */ canCancel: boolean }) {
   const [text, setText] = useState('')
   const accept = useRef<HTMLButtonElement>(null)
   const field = useRef<HTMLTextAreaElement>(null)
@@ -80,6 +81,7 @@ function Decision({ item, decide }: { item: Escalated; decide: Decide }) {
             </Button>
           ),
         )}
+        {canCancel && <CancelWorkflow decide={decide} />}
       </div>
       <form
         className="max-w-3xl space-y-3"

@@ -17,14 +17,13 @@ import type { Escalated } from './inbox-state'
 import { type Decide, problemsOf } from './use-decide'
 
 /** A workflow that cannot go on: its tasks, and how to go on or give up. */
-export function EscalationView({ item, decide, onSelect }: { item: Escalated; decide: Decide; onSelect: (id: string) => void }) {
+export function EscalationView({ item, decide }: { item: Escalated; decide: Decide }) {
   const { allowed, reason } = useScope('agents:read')
   const { data, error, refetch } = useQuery({
     queryKey: [...keys.workflow(item.id), 'inbox'],
     enabled: allowed,
     queryFn: ({ signal }) => unwrap(api.GET('/api/coordination/workflows/{workflowId}', { params: { path: { workflowId: item.id } }, signal })),
   })
-  const discussionId = data?.escalation?.discussionId ?? undefined
   return (
     <>
       {!allowed ? (
@@ -64,19 +63,8 @@ export function EscalationView({ item, decide, onSelect }: { item: Escalated; de
           </ul>
         </section>
       )}
-      {item.status === 'pending' && (discussionId ? <ToDiscussion id={discussionId} decide={decide} onSelect={onSelect} /> : <Resume item={item} decide={decide} />)}
+      {item.status === 'pending' && <Resume item={item} decide={decide} />}
     </>
-  )
-}
-
-function ToDiscussion({ id, decide, onSelect }: { id: string; decide: Decide; onSelect: (id: string) => void }) {
-  return (
-    <div className="flex flex-wrap gap-2">
-      <Button variant="primary" onClick={() => onSelect(id)}>
-        Decide the discussion
-      </Button>
-      <CancelWorkflow decide={decide} />
-    </div>
   )
 }
 
@@ -113,7 +101,8 @@ function Resume({ item, decide }: { item: Escalated; decide: Decide }) {
   )
 }
 
-function CancelWorkflow({ decide }: { decide: Decide }) {
+/** Gives a workflow up, by its own request or by the discussion that it waits for. */
+export function CancelWorkflow({ decide }: { decide: Decide }) {
   const [asks, setAsks] = useState(false)
   useShortcut('d', () => setAsks(true))
   return (

@@ -115,7 +115,7 @@ export function InboxPage() {
               All requests
             </Button>
           </div>
-          {search.item ? <ItemDetail key={search.item} id={search.item} onDecided={goOn} onSelect={select} /> : <EmptyState title="No request is selected.">Choose one of the list to see what it is about.</EmptyState>}
+          {search.item ? <ItemDetail key={search.item} id={search.item} onDecided={goOn} /> : <EmptyState title="No request is selected.">Choose one of the list to see what it is about.</EmptyState>}
         </section>
       </div>
     </div>

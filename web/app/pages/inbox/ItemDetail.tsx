@@ -15,16 +15,16 @@ import { type Item, isCall, itemQuery } from './inbox-state'
 import { QuestionForm } from './QuestionForm'
 import { problemsOf, useDecide, wasDecided } from './use-decide'
 
-type Props = { /** Called with the id of what was decided, even if it is not shown any more. */ onDecided: (id: string) => void; onSelect: (id: string) => void }
+type Props = { /** Called with the id of what was decided, even if it is not shown any more. */ onDecided: (id: string) => void }
 
-export function ItemDetail({ id, onDecided, onSelect }: Props & { id: string }) {
+export function ItemDetail({ id, onDecided }: Props & { id: string }) {
   const { data, error, refetch } = useQuery(itemQuery(id))
   if (error && !data) return <ErrorState error={error} what="The request could not be loaded." onRetry={() => void refetch()} />
   if (!data) return <SkeletonRows rows={8} />
-  return <Loaded item={data} onDecided={onDecided} onSelect={onSelect} />
+  return <Loaded item={data} onDecided={onDecided} />
 }
 
-function Loaded({ item, onDecided, onSelect }: Props & { item: Item }) {
+function Loaded({ item, onDecided }: Props & { item: Item }) {
   const decide = useDecide(item, () => onDecided(item.id))
   const isPending = item.status === 'pending'
   const problems = problemsOf(decide.error)
@@ -45,10 +45,10 @@ function Loaded({ item, onDecided, onSelect }: Props & { item: Item }) {
           ))}
         </p>
       </header>
-      {wasDecided(decide.error) && <LostNotice error={decide.error} />}
+      {wasDecided(decide.error) && <LostNotice kind={item.kind} error={decide.error} />}
       {item.kind === 'approval' && isCall(item) && <Effect item={item} />}
       {item.kind === 'discussion' && <DiscussionView item={item as never} decide={decide} />}
-      {item.kind === 'escalation' && <EscalationView item={item as never} decide={decide} onSelect={onSelect} />}
+      {item.kind === 'escalation' && <EscalationView item={item as never} decide={decide} />}
       {isPending && item.kind === 'approval' && isCall(item) && <ApprovalForm item={item} decide={decide} />}
       {isPending && item.kind === 'question' && isCall(item) && <QuestionForm item={item} decide={decide} />}
       {decide.error && !wasDecided(decide.error) && !isShownAtField && <InlineError error={decide.error} />}

@@ -6,8 +6,14 @@ import type { Schemas } from '~/api/types'
 
 type Outcome = Schemas['ApprovalOutcome']
 
-/** What somebody did, after their name. */
-export const DONE: Record<string, string> = { approve: 'approved it', deny: 'denied it', answer: 'answered it' }
+const CALL = { approve: 'approved it', deny: 'denied it', answer: 'answered it' }
+const DONE: Record<string, Partial<Record<string, string>>> = {
+  discussion: { approve: 'accepted the last proposal', deny: 'cancelled the workflow' },
+  escalation: { approve: 'resumed the workflow', deny: 'cancelled the workflow' },
+}
+
+/** What somebody did with a request of a kind, after their name. */
+export const wordsFor = (kind: string, decision = '') => (DONE[kind] ?? CALL)[decision as keyof typeof CALL] ?? 'decided it'
 
 /** The decision that came first, as the API says it to whoever decides second. */
 export function firstDecision(error: ApiError): Partial<Outcome> {

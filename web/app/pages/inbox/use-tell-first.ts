@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import type { ApiError } from '~/api/errors'
 import { useScope, useSession } from '~/api/session'
 import { toast } from '~/ui/toast'
-import { DONE, firstDecision, tokenNamesQuery } from './first-decision'
+import { firstDecision, tokenNamesQuery, wordsFor } from './first-decision'
 
 /** Tells whoever decided second, in a message, who decided first and what. */
 export function useTellFirst(): (error: ApiError) => void {
@@ -17,7 +17,7 @@ export function useTellFirst(): (error: ApiError) => void {
   }
   const tell = async (error: ApiError) => {
     const first = firstDecision(error)
-    toast(`${await nameOf(first.tokenId)} ${DONE[first.decision ?? ''] ?? 'decided it'} first.`, {
+    toast(`${await nameOf(first.tokenId)} ${wordsFor('approval', first.decision)} first.`, {
       kind: 'info',
       description: `Your decision changed nothing.${first.reason ? ` The reason: ${first.reason}` : ''}`,
     })

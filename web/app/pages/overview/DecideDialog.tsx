@@ -34,7 +34,7 @@ function Loaded({ item, mode, onClose }: { item: Approval; mode: Props['mode']; 
   const isShownAtField = Object.keys(problemsOf(decide.error)).some((name) => ['editedInput', 'reason'].includes(name))
   return (
     <div className="space-y-4">
-      {wasDecided(decide.error) && <LostNotice error={decide.error} />}
+      {wasDecided(decide.error) && <LostNotice kind="approval" error={decide.error} />}
       <Effect item={item} />
       {item.status === 'pending' ? <ApprovalForm item={item} decide={decide} initial={mode === 'deny' ? 'deny' : undefined} inPlace /> : <DecisionCard item={item} />}
       {decide.error && !wasDecided(decide.error) && !isShownAtField && <InlineError error={decide.error} />}

@@ -48,7 +48,8 @@ async fn get(
 
 /// Approves or denies a tool call, or answers a question: the run goes on when everything that it waits for is
 /// decided. Resumes (`approve`) or cancels (`deny`) an escalated workflow. Gives a discussion its outcome (`answer`), or
-/// accepts its last proposal (`approve`). The first decision counts: a later one gets 409 with the first.
+/// accepts its last proposal (`approve`), or cancels the workflow that waits for it (`deny`). The first decision counts: a
+/// later one gets 409 with the first.
 #[utoipa::path(
     post, path = "/api/approvals/{approvalId}/decide", tag = "approvals", operation_id = "decideApproval",
     params(("approvalId" = Uuid, Path)), request_body = DecideApproval,

@@ -188,7 +188,7 @@ impl Deciding {
                     (Self::Deny, InboxKind::Escalation) => "cancel the workflow",
                     (Self::Answer, InboxKind::Escalation) => "choose an option of the workflow",
                     (Self::Approve, _) => "accept the last proposal of the discussion",
-                    (Self::Deny, _) => "deny the discussion",
+                    (Self::Deny, _) => "cancel the workflow of the discussion",
                     (Self::Answer, _) => "decide the discussion",
                 };
                 format!("{verb} \"{}\"", first_line(&item.title, TITLE_CHARS))

@@ -54,7 +54,7 @@ fn ask(terminal: &Term, item: &EscalatedItemView) -> Result<Chosen> {
             'r' if !is_discussion => {
                 confirm(terminal, "Really resume this workflow?", decision(Choice::Approve, None), ignored)?
             }
-            'c' if !is_discussion => match read_line("reason (may be empty): ", "")? {
+            'c' => match read_line("reason (may be empty): ", "")? {
                 Some(reason) => {
                     let body = decision(Choice::Deny, Some(reason).filter(|reason| !reason.is_empty()));
                     confirm(terminal, "Really cancel this workflow?", body, ignored)?
@@ -81,9 +81,11 @@ fn ask(terminal: &Term, item: &EscalatedItemView) -> Result<Chosen> {
 fn key_names(item: &EscalatedItemView) -> &'static str {
     match item.kind {
         InboxKind::Discussion if item.options.is_empty() => {
-            "[a]nswer [p] accept the proposal [l]ater [q]uit [?]"
+            "[a]nswer [p] accept the proposal [c]ancel [l]ater [q]uit [?]"
         }
-        InboxKind::Discussion => "[1-9] an option [a]nswer [p] accept the proposal [l]ater [q]uit [?]",
+        InboxKind::Discussion => {
+            "[1-9] an option [a]nswer [p] accept the proposal [c]ancel [l]ater [q]uit [?]"
+        }
         _ => "[r]esume [c]ancel [l]ater [q]uit [?]",
     }
 }
@@ -103,6 +105,7 @@ fn explain(terminal: &Term, item: &EscalatedItemView) -> Result<Option<Chosen>> 
         InboxKind::Discussion => &[
             "a  give the discussion its outcome in words; a number stands for its option",
             "p  accept the last proposal; you are asked once more",
+            "c  cancel the workflow that waits for the discussion; you are asked once more",
         ],
         _ => &[
             "r  resume the workflow; you are asked once more",

@@ -97,12 +97,13 @@ pub async fn print_escalated(client: &Client, item: &EscalatedItemView) -> Resul
     }
     let id = short_id(&item.id.to_string()).to_owned();
     let commands = match item.kind {
-        InboxKind::Discussion => [
+        InboxKind::Discussion => vec![
             (format!("discussion show {id}"), "shows the discussion"),
             (format!("inbox answer {id} DECISION"), "is the outcome"),
             (format!("inbox approve {id}"), "accepts the last proposal"),
+            (format!("inbox deny {id}"), "cancels the workflow that waits for it"),
         ],
-        _ => [
+        _ => vec![
             (format!("workflow show {id}"), "shows the workflow"),
             (format!("inbox approve {id}"), "resumes it: failed and skipped tasks are tried again"),
             (format!("inbox deny {id}"), "cancels it"),
@@ -119,7 +120,7 @@ pub fn print_escalated_decision(item: &EscalatedItemView) -> Result<()> {
     let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let what = match (item.kind, decision.decision) {
         (InboxKind::Escalation, Choice::Approve) => "resumed",
-        (InboxKind::Escalation, Choice::Deny) => "cancelled",
+        (_, Choice::Deny) => "cancelled",
         _ => choice_word(item.status, decision),
     };
     let id = format!("{} {}", item.kind.as_str(), item.id);
