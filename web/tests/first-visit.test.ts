@@ -62,7 +62,27 @@ it('runs the demo after its plan was accepted, to its end, and leads on', { time
   await page.getByRole('heading', { name: 'Graph', level: 1 }).waitFor()
   await page.goto(all.server.url)
   await guide.getByRole('heading', { name: 'Look at what it wrote · done' }).waitFor()
-  await guide.getByText('rehearsal/echo').waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('says why the chat needs a key, and lets a script search the graph without one', { timeout: 120_000 }, async () => {
+  // Twice: the second time, the agent of the first is there.
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [409] } })
+  for (const message of ['tagging', 'zeppelins']) {
+    await page.goto(all.server.url)
+    const guide = page.getByRole('region', { name: 'Start here' })
+    await guide.getByText('this server has a key for none').waitFor()
+    await guide.getByRole('link', { name: 'connect one' }).waitFor()
+    await guide.getByRole('button', { name: 'Chat with a script' }).click()
+    await page.waitForURL(/\/chat\?agent=demo-guide/)
+    await expect.poll(() => page.getByLabel('Who answers').inputValue()).toBe('demo-guide')
+    await page.getByLabel('Message').fill(message)
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.waitForURL(/\/chat\/[0-9a-f-]{36}/)
+    await page.getByText(message === 'tagging' ? 'Nearest to your words in the graph is the' : 'The graph has nothing with these words.').first().waitFor()
+    await page.getByText('A script answers here').first().waitFor()
+  }
   misbehaviour.check()
   await context.close()
 })

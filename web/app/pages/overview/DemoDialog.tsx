@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, unwrap, unwrapAll, unwrapPage } from '~/api/client'
+import { ApiError } from '~/api/errors'
 import { keys } from '~/api/keys'
 import { useSession } from '~/api/session'
 import type { Schemas } from '~/api/types'
@@ -13,6 +14,24 @@ import { toast } from '~/ui/toast'
 import { randomKey } from '~/util/random-key'
 import { PlanView } from '../products/PlanView'
 import { GOAL } from './demo'
+
+/** The agent of the chat in the script of the demo, which knows it by this name. */
+const GUIDE = 'demo-guide'
+const model = { provider: 'rehearsal', name: 'walkthrough' }
+
+/** Creates the agent that a script plays in the chat, and returns its name; undefined if it could not be created. */
+export async function createGuide(): Promise<string | undefined> {
+  try {
+    await unwrap(api.POST('/api/admin/agents', { body: { name: GUIDE, description: 'A script that searches the graph for your words.', tools: ['search_hybrid'], model } }))
+  } catch (error) {
+    // It may be there from an earlier visit.
+    if (!(error instanceof ApiError) || error.status !== 409) {
+      toast('The agent could not be created.', { kind: 'failed', description: (error as Error).message })
+      return
+    }
+  }
+  return GUIDE
+}
 
 const PRODUCTS = ['emergent.research', 'emergent.code']
 
@@ -32,7 +51,7 @@ async function startDemo(plans: Schemas['ProductPlan'][], key: string) {
   // The servers for web search are not needed here, and have no keys yet.
   const servers = await unwrapPage(api.GET('/api/admin/mcp-servers', { params: { query: { limit: 100 } } }))
   for (const server of servers.items.filter((one) => one.enabled && plans.some((plan) => plan.name === one.product))) await unwrap(api.PATCH('/api/admin/mcp-servers/{id}', { params: { path: { id: server.id } }, body: { enabled: false } }))
-  return unwrap<Schemas['StartedWorkflow']>(api.POST('/api/coordination/dispatch', { params: { header: { 'Idempotency-Key': key } }, body: { description: GOAL, model: { provider: 'rehearsal', name: 'walkthrough' } } }) as never)
+  return unwrap<Schemas['StartedWorkflow']>(api.POST('/api/coordination/dispatch', { params: { header: { 'Idempotency-Key': key } }, body: { description: GOAL, model } }) as never)
 }
 
 /** Creates the next project of the demo, named as `emergent demo --fresh` names it. */

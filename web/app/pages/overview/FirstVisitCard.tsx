@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { Check, Play, X } from 'lucide-react'
 import { Fragment, lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import { api, unwrapPage } from '~/api/client'
@@ -14,7 +14,8 @@ import { noteFirstSteps, useFirstSteps } from '~/util/first-steps'
 import { connectedProviders } from '~/util/providers'
 import { GOAL } from './demo'
 
-const DemoDialog = lazy(() => import('./DemoDialog').then((module) => ({ default: module.DemoDialog })))
+const loadDemo = () => import('./DemoDialog')
+const DemoDialog = lazy(() => loadDemo().then((module) => ({ default: module.DemoDialog })))
 
 /**
  * How far the first steps are; a step that is not known yet is undefined. The guide begins in a project without runs, or
@@ -51,7 +52,14 @@ function useProgress() {
 export function FirstVisitCard() {
   const admin = useScope('admin:write')
   const invoke = useScope('agents:invoke')
+  const chat = useScope('chat:use')
+  const write = useScope('agents:write')
+  const navigate = useNavigate()
   const [isAsking, setAsking] = useState(false)
+  const openChat = async () => {
+    const agent = await (await loadDemo()).createGuide()
+    if (agent) void navigate({ to: '/chat', search: { agent } })
+  }
   const { isShown, played, looked, connected, chatted, isUnknown, server, workflow } = useProgress()
   if (!isShown) return null
   return (
@@ -72,8 +80,14 @@ export function FirstVisitCard() {
           {server ? <ConnectText server={server} /> : isUnknown ? <p>Ask whoever runs the server which models it can use.</p> : <Skeleton className="h-16 w-full" />}
         </Step>
         <Step number={4} title="Chat about it" isDone={chatted}>
-          <p>Ask an agent in the <To to="/chat">chat</To> about the graph and your <To to="/documents">documents</To>.{server && !server.model && <> The search without an agent needs <Code>EMERGENT_MODEL</Code>.</>}</p>
-          {connected === false && <p className="mt-2">To try it without a key, create an <To to="/agents">agent</To> with the model <Code>rehearsal/echo</Code>, which repeats what you write.</p>}
+          {connected === false ? (
+            <>
+              <p>Agents answer with a model, and this server has a key for none: <To to="/settings">connect one</To>. Until then, a script can search the graph for your words.</p>
+              <p className="mt-2"><Button size="sm" disabledReason={chat.reason ?? write.reason} onClick={() => void openChat()}>Chat with a script</Button></p>
+            </>
+          ) : (
+            <p>Ask an agent in the <To to="/chat">chat</To> about the graph and your <To to="/documents">documents</To>.{server && !server.model && <> The search without an agent needs <Code>EMERGENT_MODEL</Code>.</>}</p>
+          )}
         </Step>
       </ol>
       {isAsking && <Suspense fallback={null}><DemoDialog onClose={() => setAsking(false)} /></Suspense>}
