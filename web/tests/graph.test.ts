@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { seedGraph } from './graph-seed'
-import { held, showEverywhere, startAll, visit } from './harness'
+import { expectAccessible, held, showEverywhere, startAll, visit } from './harness'
 
 type Found = { id: string; version: number; properties: Record<string, unknown>; deletedAt?: string }
 
@@ -195,7 +195,7 @@ it('reverts to a version, deletes and restores', async () => {
   await context.close()
 })
 
-it('adds and removes a relationship', async () => {
+it('adds, changes, deletes and restores a relationship, and shows its history', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   const { id } = await get('Service/search')
   await page.goto(`${all.server.url}/graph/objects/${id}`)
@@ -207,10 +207,41 @@ it('adds and removes a relationship', async () => {
   await dialog.getByRole('button', { name: /Lucía Ferrari/ }).click()
   await dialog.getByRole('button', { name: 'Add the relationship' }).click()
   await page.getByRole('link', { name: 'Lucía Ferrari' }).waitFor()
-  const edges = () => all.server.api<{ type: string; toId: string }[]>('GET', `/api/graph/objects/${id}/edges`)
+  const edges = () => all.server.api<{ id: string; type: string; toId: string; properties: object; weight?: number; version: number }[]>('GET', `/api/graph/objects/${id}/edges`)
   expect(await edges()).toMatchObject([{ type: 'owns', toId: id }])
-  await page.getByRole('button', { name: 'Remove the relationship with Lucía Ferrari' }).click()
-  await page.getByRole('button', { name: 'Remove the relationship', exact: true }).click()
+  const [edge] = await edges()
+  await page.getByRole('button', { name: 'Open the relationship with Lucía Ferrari' }).click()
+  await page.waitForURL(new RegExp(`relationship=${edge!.id}`))
+  const panel = page.getByRole('dialog', { name: /Lucía Ferrari owns/ })
+  const save = panel.getByRole('button', { name: 'Save' })
+  expect(await save.getAttribute('aria-description')).toBe('Nothing was changed yet.')
+  const json = panel.getByLabel('Properties and weight')
+  await json.fill('{ "properties": ')
+  await panel.getByText('This is not JSON').first().waitFor()
+  expect(await save.getAttribute('aria-description')).toBe('Correct the JSON first.')
+  await json.fill('{ "since": 2024 }')
+  await expect.poll(() => save.getAttribute('aria-description')).toContain('"properties"')
+  await json.fill('{ "properties": { "since": 2024 }, "weight": 0.5 }')
+  await save.click()
+  await panel.getByText('Version 2', { exact: true }).waitFor()
+  expect(await edges()).toMatchObject([{ properties: { since: 2024 }, weight: 0.5, version: 2 }])
+  const history = panel.getByRole('list', { name: 'History' })
+  await history.getByRole('region', { name: 'Changes of version 2' }).getByText('"since": 2024').waitFor()
+  await expectAccessible(page, 'a relationship')
+
+  await panel.getByRole('button', { name: 'Delete…' }).click()
+  await panel.getByRole('button', { name: 'Delete the relationship' }).click()
+  await panel.getByText('Version 3, deleted').waitFor()
+  expect(await edges()).toEqual([])
+  // A link to it shows it as well, with the way back.
+  await page.reload()
+  await panel.getByRole('button', { name: 'Restore the relationship' }).click()
+  await panel.getByText('Version 4', { exact: true }).waitFor()
+  expect(await edges()).toMatchObject([{ id: edge!.id, properties: { since: 2024 }, weight: 0.5, version: 4 }])
+  await panel.getByRole('button', { name: 'Delete…' }).click()
+  await panel.getByRole('button', { name: 'Delete the relationship' }).click()
+  await panel.getByText('Version 5, deleted').waitFor()
+  await panel.getByRole('button', { name: 'Close' }).click()
   await page.getByText('It has no relationships.').waitFor()
   expect(await edges()).toEqual([])
   misbehaviour.check()

@@ -1,22 +1,22 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { ArrowLeft, ArrowRight, Plus, Trash2 } from 'lucide-react'
+import { ArrowLeft, ArrowRight, Pencil, Plus } from 'lucide-react'
 import { useState } from 'react'
-import { api, unwrap } from '~/api/client'
 import { MAX_NEIGHBOURS, neighboursQuery, type Relationship, type TraversalNode } from '~/api/graph'
-import { keys } from '~/api/keys'
+import { useScope } from '~/api/session'
+import { type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { Button, IconButton } from '~/ui/Button'
 import { Card } from '~/ui/Card'
-import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
-import { toast } from '~/ui/toast'
 import { TypeTag } from '~/ui/TypeTag'
 import { formatCount, shortId, words } from '~/util/format'
 import { titleOf } from '~/util/objects'
 import { AddRelationshipDialog } from './AddRelationshipDialog'
+import { RelationshipDialog } from './RelationshipDialog'
 
+const parse = (raw: RawSearch) => ({ relationship: raw.relationship || undefined })
 const FEW = 8
 type Direction = 'out' | 'in'
 type Group = { type: string; direction: Direction; edges: Relationship[] }
@@ -39,7 +39,8 @@ function groupsOf(id: string, edges: Relationship[]): Group[] {
 export function RelationshipsCard({ id, title, asOf, disabledReason }: Props) {
   const query = useQuery(neighboursQuery(id, asOf))
   const [isAdding, setAdding] = useState(false)
-  const [removing, setRemoving] = useState<Relationship>()
+  const [{ relationship }, change] = useUrlState(parse)
+  const write = useScope('graph:write')
   const nodes = new Map(query.data?.nodes.map((node) => [node.id, node]))
   const groups = groupsOf(id, query.data?.edges ?? [])
   return (
@@ -61,20 +62,20 @@ export function RelationshipsCard({ id, title, asOf, disabledReason }: Props) {
       ) : (
         <div className="divide-y divide-line">
           {groups.map((group) => (
-            <RelationshipGroup key={`${group.direction} ${group.type}`} group={group} nodes={nodes} asOf={asOf} disabledReason={disabledReason} onRemove={setRemoving} />
+            <RelationshipGroup key={`${group.direction} ${group.type}`} group={group} nodes={nodes} asOf={asOf} onOpen={(edge) => change({ relationship: edge.id }, { push: true })} />
           ))}
         </div>
       )}
       {query.data?.truncated && <p className="border-t border-line px-4 py-2 text-xs text-text-2">It has more than {formatCount(MAX_NEIGHBOURS - 1)} neighbours; these are some of them.</p>}
       {isAdding && <AddRelationshipDialog id={id} title={title} onClose={() => setAdding(false)} />}
-      {removing && <RemoveDialog edge={removing} nodes={nodes} onClose={() => setRemoving(undefined)} />}
+      {relationship && <RelationshipDialog key={relationship} id={relationship} object={{ id, title }} disabledReason={disabledReason} restoreReason={write.reason} onClose={() => change({ relationship: '' })} />}
     </Card>
   )
 }
 
-type GroupProps = { group: Group; nodes: Map<string, TraversalNode>; asOf: string | undefined; disabledReason: string | undefined; onRemove: (edge: Relationship) => void }
+type GroupProps = { group: Group; nodes: Map<string, TraversalNode>; asOf: string | undefined; onOpen: (edge: Relationship) => void }
 
-function RelationshipGroup({ group, nodes, asOf, disabledReason, onRemove }: GroupProps) {
+function RelationshipGroup({ group, nodes, asOf, onOpen }: GroupProps) {
   const [all, setAll] = useState(false)
   const isOut = group.direction === 'out'
   const Arrow = isOut ? ArrowRight : ArrowLeft
@@ -99,8 +100,8 @@ function RelationshipGroup({ group, nodes, asOf, disabledReason, onRemove }: Gro
               </Link>
               {other && <TypeTag type={other.type} />}
               <span className="min-w-0 flex-1 truncate text-xs text-text-2">{noteOf(edge)}</span>
-              <IconButton size="sm" label={`Remove the relationship with ${name}`} disabledReason={disabledReason} onClick={() => onRemove(edge)}>
-                <Trash2 aria-hidden size={14} />
+              <IconButton size="sm" label={`Open the relationship with ${name}`} onClick={() => onOpen(edge)}>
+                <Pencil aria-hidden size={14} />
               </IconButton>
             </li>
           )
@@ -119,27 +120,4 @@ function noteOf(edge: Relationship): string {
   const parts = Object.entries(edge.properties).map(([name, value]) => `${name}: ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
   if (edge.weight !== null && edge.weight !== undefined) parts.push(`weight ${edge.weight}`)
   return parts.join(' · ')
-}
-
-function RemoveDialog({ edge, nodes, onClose }: { edge: Relationship; nodes: Map<string, TraversalNode>; onClose: () => void }) {
-  const client = useQueryClient()
-  const name = (id: string) => {
-    const node = nodes.get(id)
-    return node ? titleOf(node) : shortId(id)
-  }
-  const remove = useMutation({
-    mutationFn: () => unwrap(api.DELETE('/api/graph/relationships/{id}', { params: { path: { id: edge.id }, query: { expectedVersion: edge.version } } })),
-    onSuccess: () => {
-      toast('The relationship was removed.')
-      void client.invalidateQueries({ queryKey: keys.objects })
-      onClose()
-    },
-  })
-  return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title="Remove a relationship" action="Remove the relationship" danger busy={remove.isPending} error={remove.error}>
-      <p>
-        <strong className="text-text">{name(edge.fromId)}</strong> {words(edge.type)} <strong className="text-text">{name(edge.toId)}</strong>. Both objects stay, and the history keeps the relationship.
-      </p>
-    </ConfirmDialog>
-  )
 }
