@@ -258,7 +258,7 @@ fn can_answer(models: &Models) -> bool {
 /// The columns of the output where it is no terminal.
 const DEFAULT_COLUMNS: usize = 80;
 
-/// Prints the address, a link to the web UI and, when it is new, the admin token. With `sample`, also commands to try.
+/// Prints the address, the admin token when it is new, commands to try with `sample`, and a link to the web UI.
 fn print_welcome(
     settings: &Settings,
     services: &Services,
@@ -279,17 +279,19 @@ fn print_welcome(
         text.push_str(&format!("  admin token  in {}\n", token_file.display()));
     }
     text.push_str(&format!("  API          {address}/api/docs\n"));
-    if let Some(path) = login_path {
-        let link = format!("{}{path}", login_link::browser_address(address));
-        let columns = output::terminal_width().unwrap_or(DEFAULT_COLUMNS);
-        text.push_str(&web_ui_text(&link, &hints::local_command("login-link"), columns));
-    }
     if let Some((state, notes)) = sample {
         text.push_str(&match state {
             SampleState::Imported => commands_to_try(settings, services, address),
             SampleState::Refused => refused_sample_text(settings.database_url.is_some()),
         });
         text.push_str(&notes);
+        text.push('\n');
+    }
+    // The link comes last: it is what most people need next, and nothing that follows moves it out of sight.
+    if let Some(path) = login_path {
+        let link = format!("{}{path}", login_link::browser_address(address));
+        let columns = output::terminal_width().unwrap_or(DEFAULT_COLUMNS);
+        text.push_str(&web_ui_text(&link, &hints::local_command("login-link"), columns));
     }
     // Standard output may be closed, and the server works without it.
     let _ = output::print_line(&text);

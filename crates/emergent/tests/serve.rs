@@ -65,6 +65,19 @@ async fn what_a_start_says_fits_80_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_ends_with_the_link_to_the_web_ui() {
+    let home = Home::sqlite();
+    let alone: &[&str] = &[];
+    for args in [alone, &["--sample"]] {
+        let server = home.start_with(args).await;
+        let said = server.launched.said.trim_end();
+        let last = said.lines().last().unwrap_or_default();
+        assert!(last.starts_with("http") && last.contains("/login?code="), "{args:?}: {said}");
+        server.kill();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_link_of_a_start_and_of_login_link_log_in_once() {
     let home = Home::sqlite();
     let server = home.start().await;

@@ -125,8 +125,8 @@ impl Home {
             command.env("EMERGENT_LOG", "warn");
         }
         let child = command.spawn().expect("the binary runs");
-        // A greeting ends with an empty line; one with things to try has another before them.
-        let greeting = if args.contains(&"--sample") { 2 } else { 1 };
+        // A greeting ends with an empty line; one with things to try has others before and after them.
+        let greeting = if args.contains(&"--sample") { 3 } else { 1 };
         Launched { child, address: None, said: String::new(), greeting, log: self.folder().join("log") }
     }
 }
