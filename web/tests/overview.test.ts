@@ -256,6 +256,22 @@ it('says in every list what a run was asked, and names an object without a title
   await context.close()
 })
 
+it('names a run by the first sentence of what it was asked, without Markdown, and has the rest as its title', async () => {
+  const run = await trigger(all.server, 'release-watcher', '## Releases\n\nRead **all** releases of `today`. Then write down which of them break something.')
+  await untilStatus(all.server, run, 'running')
+  const short = 'Releases Read all releases of today.'
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/runs?agent=release-watcher`)
+  const row = page.getByRole('row').filter({ has: page.locator(`a[href="/runs/${run}"]`) })
+  await row.getByText(short, { exact: true }).waitFor()
+  await row.getByTitle(/which of them break something/).waitFor()
+  await page.goto(all.server.url)
+  await page.getByRole('region', { name: 'Running now' }).getByText(short, { exact: true }).waitFor()
+  await all.server.api('POST', '/api/admin/runs/bulk', { action: 'cancel', ids: [run] })
+  misbehaviour.check()
+  await context.close()
+})
+
 it('says what a waiting run was asked, and leads from a tile to all runs in progress', async () => {
   const run = await trigger(all.server, 'note-cleaner', 'Remove the old note for good.')
   await untilStatus(all.server, run, 'waiting')

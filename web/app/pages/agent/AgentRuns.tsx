@@ -11,10 +11,11 @@ import { Loaded } from '~/ui/Loaded'
 import { Panel } from '~/ui/Panel'
 import { Duration, Money, RelativeTime, Tokens } from '~/ui/Values'
 import { shortId } from '~/util/format'
+import { shortText } from '~/util/short-text'
 
 const COLUMNS: ListColumn<Run>[] = [
   { key: 'run', head: 'Run', cell: (run) => <Link to="/runs/$runId" params={{ runId: run.id }} className="font-mono text-xs hover:underline">{shortId(run.id)}</Link> },
-  { key: 'asked', head: 'Asked', from: 'md', className: 'max-w-0 w-2/5', cell: (run) => <span title={run.inputPreview ?? undefined} className="block truncate">{run.inputPreview}</span> },
+  { key: 'asked', head: 'Asked', from: 'md', className: 'max-w-0 w-2/5', cell: (run) => <span title={run.inputPreview ?? undefined} className="block truncate">{run.inputPreview && shortText(run.inputPreview)}</span> },
   { key: 'status', head: 'Status', cell: (run) => <Status status={run.status} detail={run.reason ?? run.waitingFor} /> },
   { key: 'steps', head: 'Steps', align: 'end', from: 'sm', cell: (run) => run.stepCount },
   { key: 'tokens', head: 'Tokens', align: 'end', from: 'sm', cell: (run) => <Tokens input={run.tokenUsage.totalInput} output={run.tokenUsage.totalOutput} /> },

@@ -5,7 +5,8 @@ import { Badge, Status } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { RelativeTime } from '~/ui/Values'
 import { classes } from '~/util/classes'
-import { capitalised, plainTitle } from '~/util/format'
+import { capitalised } from '~/util/format'
+import { shortTitle } from '~/util/short-text'
 
 export const KIND_ICONS: Partial<Record<InboxItem['kind'], typeof Hand>> = { approval: Hand, question: CircleHelp, discussion: Gavel, escalation: TriangleAlert }
 
@@ -39,7 +40,7 @@ function Row({ item, isSelected, onSelect }: { item: InboxItem; isSelected: bool
       <button type="button" aria-current={isSelected ? 'true' : undefined} onClick={() => onSelect(item.id)} className={classes('flex w-full items-start gap-2.5 px-3 py-2.5 text-left -outline-offset-2', isSelected ? 'bg-selected' : 'hover:bg-hover')}>
         <Icon aria-hidden size={15} className="mt-0.5 shrink-0 text-wait" />
         <span className="min-w-0 flex-1">
-          <span className="line-clamp-2 font-medium break-words">{plainTitle(item)}</span>
+          <span title={item.title} className="line-clamp-2 font-medium break-words">{shortTitle(item)}</span>
           <span className="mt-0.5 flex items-center gap-1.5 text-xs text-text-2">
             <span className="min-w-0 truncate">
               {capitalised(item.kind)}

@@ -13,7 +13,8 @@ import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
-import { capitalised, plainTitle } from '~/util/format'
+import { capitalised } from '~/util/format'
+import { shortTitle } from '~/util/short-text'
 import { CardLink } from './CardLink'
 
 const ICONS: Partial<Record<InboxItem['kind'], typeof Hand>> = { approval: Hand, question: CircleHelp, discussion: Gavel, escalation: TriangleAlert }
@@ -66,8 +67,8 @@ function Row({ item, onDecide }: { item: InboxItem; onDecide: (mode: Deciding['m
     <li className="relative flex items-center gap-3 px-4 py-2.5 hover:bg-hover max-sm:flex-wrap">
       <Icon aria-hidden size={16} className="shrink-0 text-wait" />
       <div className="min-w-0 flex-1">
-        <Link to="/inbox" search={{ item: item.id }} className="block truncate font-medium after:absolute after:inset-0">
-          {plainTitle(item)}
+        <Link to="/inbox" search={{ item: item.id }} title={item.title} className="block truncate font-medium after:absolute after:inset-0">
+          {shortTitle(item)}
         </Link>
         <p className="truncate text-xs text-text-2">
           {capitalised(item.kind)}
@@ -78,10 +79,10 @@ function Row({ item, onDecide }: { item: InboxItem; onDecide: (mode: Deciding['m
       {item.kind === 'approval' && (
         // Above the link that fills the row.
         <div className="relative z-1 flex gap-1.5 max-sm:order-last max-sm:w-full max-sm:pl-7">
-          <Button size="sm" aria-haspopup="dialog" aria-label={`Approve… ${plainTitle(item)}`} onClick={() => onDecide('approve')}>
+          <Button size="sm" aria-haspopup="dialog" aria-label={`Approve… ${shortTitle(item)}`} onClick={() => onDecide('approve')}>
             Approve…
           </Button>
-          <Button size="sm" aria-haspopup="dialog" aria-label={`Deny… ${plainTitle(item)}`} onClick={() => onDecide('deny')}>
+          <Button size="sm" aria-haspopup="dialog" aria-label={`Deny… ${shortTitle(item)}`} onClick={() => onDecide('deny')}>
             Deny…
           </Button>
         </div>

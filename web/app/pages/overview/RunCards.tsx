@@ -12,6 +12,7 @@ import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { Duration, RelativeTime } from '~/ui/Values'
 import { WithCode } from '~/ui/WithCode'
+import { shortText } from '~/util/short-text'
 import { CardLink } from './CardLink'
 
 const SHOWN = 6
@@ -31,7 +32,7 @@ function RunList({ filters, empty, note, end }: { filters: RunFilters; empty: Re
             <Link to="/runs/$runId" params={{ runId: run.id }} className="block truncate font-medium after:absolute after:inset-0">
               {run.agentName}
             </Link>
-            {run.inputPreview && <p title={run.inputPreview} className="truncate text-xs text-text-2">{run.inputPreview}</p>}
+            {run.inputPreview && <p title={run.inputPreview} className="truncate text-xs text-text-2">{shortText(run.inputPreview)}</p>}
             <p className="line-clamp-2 text-xs max-sm:line-clamp-4 break-words text-text-2">{note(run)}</p>
           </div>
           <Status status={run.status} detail={run.reason} />

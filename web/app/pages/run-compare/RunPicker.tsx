@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { recentRunsQuery } from '~/api/queries'
 import { Field, Select } from '~/ui/Field'
 import { formatRelative, shortId, words } from '~/util/format'
+import { shortText } from '~/util/short-text'
 import { type RunDetail, runQuery } from '../run/run-queries'
 
 /** Chooses a run: of the agent of the other run, if there is one, else of all. */
@@ -34,7 +35,7 @@ export function RunPicker({ label, value, other, onChange }: { label: string; va
           aria-label={label}
           value={value ?? ''}
           onChange={(event) => onChange(event.target.value || undefined)}
-          options={[{ value: '', label: 'Choose a run…' }, ...runs.map((run) => ({ value: run.id, label: `${run.agentName} ${shortId(run.id)}, ${words(run.status)}, ${formatRelative(Date.parse(run.createdAt), now)}${run.inputPreview ? `: ${run.inputPreview.slice(0, 80)}` : ''}` }))]}
+          options={[{ value: '', label: 'Choose a run…' }, ...runs.map((run) => ({ value: run.id, label: `${run.agentName} ${shortId(run.id)}, ${words(run.status)}, ${formatRelative(Date.parse(run.createdAt), now)}${run.inputPreview ? `: ${shortText(run.inputPreview)}` : ''}` }))]}
         />
       )}
     </Field>

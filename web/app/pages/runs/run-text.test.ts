@@ -7,6 +7,7 @@ describe('what a list says about a run', () => {
   it('is what it was asked, whether it is over or not', () => {
     for (const status of ['queued', 'running', 'waiting', 'completed', 'failed'] as const) expect(askedText({ ...run, status, summary: { text: 'Done.' }, errorMessage: 'No key.' })).toBe('Read the file')
     expect(askedText({ ...run, inputPreview: null })).toBe('google/gemini')
+    expect(askedText({ ...run, inputPreview: 'TASK: Read **all** files of the folder. Then list them.' })).toBe('Read all files of the folder.')
   })
 
   it('is then the error or the first line of the result, once it is over', () => {
