@@ -99,6 +99,23 @@ it('shows a new document as soon as it is there, and deletes one', async () => {
   await context.close()
 })
 
+it('does not hide an agent that could not read a document behind another that did', async () => {
+  // It has no model, and neither has the server.
+  await all.server.api('POST', '/api/admin/agents', { name: 'second-reader', description: 'Reads reports as well.', tools: ['documents_chunks'], trigger: 'on_document_ingested' })
+  const { id } = await all.server.api<Listed>('POST', '/api/documents', { title: 'Report for two readers.md', mimeType: 'text/markdown', content: 'The night was loud.' })
+  await expect.poll(async () => (await all.server.api<{ entityId?: string }[]>('GET', '/api/admin/triggers/firings?status=refused')).map(({ entityId }) => entityId), { timeout: 30_000 }).toContain(id)
+  await untilRead(id)
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/documents`)
+  const row = page.getByRole('row').filter({ hasText: 'Report for two readers.md' })
+  await row.getByText(/^Stored, not extracted: .*model/).waitFor()
+  await row.getByTitle(/^second-reader: /).waitFor()
+  expect(await row.getByText('Completed').count()).toBe(0)
+  await all.server.api('DELETE', '/api/admin/agents/second-reader')
+  misbehaviour.check()
+  await context.close()
+})
+
 it('says that an agent was not allowed to read a document, and why', async () => {
   // The only agent that reads new documents has no model, and neither has the server.
   await all.server.api('DELETE', '/api/admin/agents/report-reader')
@@ -108,7 +125,7 @@ it('says that an agent was not allowed to read a document, and why', async () =>
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/documents`)
   const row = page.getByRole('row').filter({ hasText: 'Report that nobody reads.md' })
-  await row.getByText('Refused').waitFor()
+  await row.getByText(/^Stored, not extracted: .*model/).waitFor()
   expect(await row.getByTitle(/model/i).count()).toBe(1)
   await row.getByRole('link').click()
   await page.waitForURL(`**/documents/${id}`)

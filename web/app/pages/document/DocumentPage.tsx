@@ -20,7 +20,6 @@ import { Duration, RelativeTime } from '~/ui/Values'
 import { WithCode } from '~/ui/WithCode'
 import { formatCount } from '~/util/format'
 import { formatBytes, kindOf } from '../documents/format-bytes'
-import { RefusedBadge } from '../documents/RefusedBadge'
 import { useExtraction, useReaders } from '../documents/use-extractions'
 import { ChunkList } from './ChunkList'
 import { DeleteDocumentDialog, ReadAgainDialog } from './DocumentDialogs'
@@ -123,7 +122,7 @@ function Loaded({ document }: { document: Document }) {
                   {extraction.refused.map((firing) => (
                     <li key={firing.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-2">
                       <span className="min-w-0 flex-1 truncate font-medium">{firing.agentName}</span>
-                      <RefusedBadge firing={firing} />
+                      <Status status="refused" />
                       <RelativeTime at={firing.createdAt} className="text-xs whitespace-nowrap text-text-2" />
                       <p className="w-full text-xs break-words text-text-2">It was not started: <WithCode text={firing.reason ?? 'no reason was given'} /></p>
                     </li>

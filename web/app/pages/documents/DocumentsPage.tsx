@@ -15,10 +15,10 @@ import { PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
 import { formatCount } from '~/util/format'
+import { type Attempt, failureOf } from './extraction-states'
 import { formatBytes, kindOf } from './format-bytes'
-import { RefusedBadge } from './RefusedBadge'
 import { UploadArea } from './UploadArea'
-import { type Attempt, useExtractionStates } from './use-extractions'
+import { useExtractionStates } from './use-extractions'
 
 function columnsFor(states: Map<string, Attempt>): Column<Document>[] {
   return [
@@ -38,11 +38,13 @@ function columnsFor(states: Map<string, Attempt>): Column<Document>[] {
     {
       key: 'state',
       head: 'Extraction',
-      width: 'minmax(112px, 1fr)',
+      width: 'minmax(112px, 2fr)',
       cell: (document) => {
         const attempt = states.get(document.id)
         if (!attempt) return <span className="text-text-3">–</span>
-        return 'run' in attempt ? <Status status={attempt.run.status} detail={attempt.run.reason} /> : <RefusedBadge firing={attempt.refused} />
+        const failure = failureOf(attempt)?.replaceAll('`', '')
+        if (!failure && 'run' in attempt) return <Status status={attempt.run.status} detail={attempt.run.reason} />
+        return <span title={`${'run' in attempt ? attempt.run.agentName : attempt.refused.agentName}: ${failure}`} className="line-clamp-2 text-xs whitespace-normal text-fail">Stored, not extracted: {failure}</span>
       },
     },
     { key: 'created', head: 'Added', width: '76px', align: 'end', cell: (document) => <RelativeTime at={document.createdAt} className="text-text-2" /> },

@@ -4,7 +4,8 @@ import { api, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import { agentsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
-import type { Agent, Run, Schemas } from '~/api/types'
+import type { Agent, Schemas } from '~/api/types'
+import { type Attempt, extractionStates, isRefused } from './extraction-states'
 
 /** The agents that read each new document. */
 export function useReaders(): Agent[] {
@@ -13,40 +14,21 @@ export function useReaders(): Agent[] {
   return agents.filter((agent) => JSON.stringify(agent.trigger ?? null).includes('on_document_ingested'))
 }
 
-export type Firing = Schemas['Firing']
-
-/** The newest attempt to read a document: a run, or a firing that did not become one. */
-export type Attempt = { run: Run } | { refused: Firing }
-
-/** Whether an agent should have read a document and was not allowed to start. */
-const isRefused = (firing: Firing) => firing.event === 'on_document_ingested' && firing.status === 'refused' && !firing.runId
-
-/** The newest attempt to read each document, by document. The API lists firings and runs apart. */
+/** What became of each document, by document. */
 export function useExtractionStates(): Map<string, Attempt> {
   const { allowed } = useScope('admin:read')
   const readers = useReaders()
-  const firings = useQuery({
-    queryKey: [...keys.extraction, 'firings'],
-    enabled: allowed && readers.length > 0,
-    queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/triggers/firings', { params: { query: { limit: 100 } }, signal })),
-  })
-  const runs = useQueries({
-    queries: readers.map((agent) => ({
-      queryKey: [...keys.extraction, 'runs', agent.name],
-      enabled: allowed,
-      queryFn: ({ signal }: { signal: AbortSignal }) => unwrapPage(api.GET('/api/admin/runs', { params: { query: { agent: agent.name, limit: 100 } }, signal })),
-    })),
-  })
-  const byId = new Map(runs.flatMap((query) => query.data?.items ?? []).map((run) => [run.id, run]))
-  const states = new Map<string, Attempt>()
-  for (const firing of firings.data?.items ?? []) {
-    const { entityId, runId, event } = firing
-    if (event !== 'on_document_ingested' || !entityId || states.has(entityId)) continue
-    const run = runId ? byId.get(runId) : undefined
-    if (run) states.set(entityId, { run })
-    else if (isRefused(firing)) states.set(entityId, { refused: firing })
-  }
-  return states
+  const queries = readers.map(({ id }) => ({
+    queryKey: [...keys.extraction, 'reader', id],
+    enabled: allowed,
+    queryFn: ({ signal }: { signal: AbortSignal }) =>
+      Promise.all([
+        unwrapPage(api.GET('/api/admin/triggers/firings', { params: { query: { agentId: id, limit: 100 } }, signal })),
+        unwrapPage(api.GET('/api/admin/runs', { params: { query: { agent: id, limit: 100 } }, signal })),
+      ]),
+  }))
+  const pages = useQueries({ queries }).flatMap(({ data }) => (data ? [data] : []))
+  return extractionStates(pages.flatMap(([firings]) => firings.items), pages.flatMap(([, runs]) => runs.items))
 }
 
 /** An object that was found in a passage. */
