@@ -61,6 +61,26 @@ it('expands a node by a click and opens it by a double click', async () => {
   await context.close()
 })
 
+it('gives a type the same colour among the hits of a search and in the picture', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  /** The colour of each type, by the dots before the names of the types. */
+  const colours = (rows: string) =>
+    page.locator(rows).evaluateAll((dots) => Object.fromEntries(dots.map((dot) => [dot.nextSibling?.textContent?.trim() ?? '', getComputedStyle(dot).backgroundColor])))
+  await page.goto(`${all.server.url}/graph?q=payment&mode=text`)
+  await page.getByRole('link', { name: 'Payment gateway' }).first().waitFor()
+  const found = await colours('main ol > li span[aria-hidden].size-2')
+  expect(Object.keys(found)).toContain('Service')
+  await page.goto(`${all.server.url}/graph?view=explore&from=${seeded.incident}&depth=3`)
+  await page.getByRole('list', { name: 'Types' }).waitFor()
+  const shown = await colours('[aria-label="Types"] span[aria-hidden].size-2')
+  expect(Object.keys(shown).length).toBeGreaterThan(1)
+  const both = Object.keys(shown).filter((type) => type in found)
+  expect(both).toContain('Service')
+  for (const type of both) expect(shown[type], type).toBe(found[type])
+  misbehaviour.check()
+  await context.close()
+})
+
 /** One object that knows two others, the second of which knows a third. */
 async function seedNotes(name: string) {
   const create = async (key: string) => (await all.server.api<{ id: string }>('POST', '/api/graph/objects', { type: 'Note', key: `${name}-${key}`, properties: { title: `${name} ${key}` } })).id
