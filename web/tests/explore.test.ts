@@ -61,6 +61,23 @@ it('expands a node by a click and opens it by a double click', async () => {
   await context.close()
 })
 
+it('waits with the picture until there is room for it', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { size: 'narrow' })
+  await page.goto(`${all.server.url}/graph/objects/${seeded.incident}`)
+  const explore = page.getByRole('main').getByRole('link', { name: 'Explore' })
+  await explore.waitFor()
+  // A page that is not displayed has no width.
+  await page.getByRole('main').evaluate((main) => (main.style.display = 'none'))
+  await page.locator('main a', { hasText: 'Explore' }).first().evaluate((link) => (link as HTMLElement).click())
+  await page.locator('[data-picture][data-nodes]:not([data-nodes="0"])').waitFor({ state: 'attached' })
+  await page.locator('main').evaluate((main) => (main.style.display = ''))
+  await page.locator('[data-picture][data-layout=done]').waitFor()
+  await page.waitForFunction(() => [...document.querySelectorAll('[data-picture] canvas')].every((canvas) => canvas.clientWidth > 200))
+  expect(await page.getByText('This browser cannot draw the picture.').count()).toBe(0)
+  misbehaviour.check()
+  await context.close()
+})
+
 it('gives a type the same colour among the hits of a search and in the picture', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   /** The colour of each type, by the dots before the names of the types. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { drawHover, drawLabel, type Theme } from './picture-theme'
+import { drawHover, drawLabels, type Theme } from './picture-theme'
 
 const theme = { surface: '', text: '', raised: '', line: '', accent: '' } as Theme
 
@@ -17,11 +17,11 @@ function canvas() {
 }
 
 it('covers the label of a node with the box of its name, so that the name is there once', () => {
-  for (const label of ['Card payments', 'A name that is much longer than a label shows']) {
+  for (const [label, x] of [['Card payments', 200], ['A name that is much longer than a label shows', 200], ['Card payments', 3], ['Card payments', 396]] as const) {
     const { context, texts, boxes } = canvas()
-    const node = { x: 100, y: 50, size: 9, label, color: '' }
-    drawLabel(context, node, 12, theme)
-    drawHover(context, node, 12, theme)
+    const node = { x, y: 50, size: 9, label, color: '' }
+    drawLabels(context, [node], 12, theme, 400)
+    drawHover(context, node, 12, theme, 400)
     const [below, name] = texts
     const [box] = boxes
     expect(name!.text).toBe(label)
@@ -33,4 +33,21 @@ it('covers the label of a node with the box of its name, so that the name is the
       expect(one.baseline + 3).toBeLessThanOrEqual(box!.top + box!.height)
     }
   }
+})
+
+it('writes no name on another one, and that of the larger node first', () => {
+  const { context, texts } = canvas()
+  const node = (label: string, x: number, y: number, size: number) => ({ label, x, y, size, color: '' })
+  drawLabels(context, [node('Small', 100, 50, 6), node('Large', 110, 52, 9), node('Below', 100, 90, 6), node('Beside', 200, 50, 6)], 12, theme, 400)
+  expect(texts.map(({ text }) => text)).toEqual(['Large', 'Below', 'Beside'])
+})
+
+it('keeps the names of the nodes that are seen within the picture', () => {
+  const { context, texts } = canvas()
+  const node = (label: string, x: number) => ({ label, x, y: 50, size: 6, color: '' })
+  drawLabels(context, [node('Payment gateway', 4), node('Order service', 356), node('Out of sight', -80)], 11, theme, 358)
+  const [left, right, outside] = texts
+  expect(left!.left).toBe(2)
+  expect(right!.left + right!.text.length * 6).toBe(356)
+  expect(outside!.left).toBeLessThan(-80)
 })

@@ -7,27 +7,39 @@ export function readTheme(): Theme {
   return { surface: token('surface'), text: token('text'), text2: token('text-2'), raised: token('raised'), line: token('line'), edge: token('idle-fill'), faint: token('line'), dimmed: token('line'), accent: token('accent') }
 }
 
-type Shown = { x: number; y: number; size: number; label?: string | null; color: string }
+export type Shown = { x: number; y: number; size: number; label?: string | null; color: string }
 
 const LONGEST = 28
 
-/** The name of a node below it, with a rim that keeps it readable on edges. */
-export function drawLabel(context: CanvasRenderingContext2D, data: Shown, fontSize: number, theme: Theme) {
-  if (!data.label) return
-  const text = data.label.length > LONGEST ? `${data.label.slice(0, LONGEST - 1)}…` : data.label
+/** Where a text of this width begins: in the middle of its node, but within the picture if the node is. */
+const leftOf = (x: number, width: number, room: number) => (x < 0 || x > room ? x - width / 2 : Math.max(2, Math.min(x - width / 2, room - width - 2)))
+
+/**
+ * The names of nodes below them, each with a rim that keeps it readable on edges. One that would stand on another is
+ * left out; larger nodes come first. `room` is the width of the picture.
+ */
+export function drawLabels(context: CanvasRenderingContext2D, nodes: readonly Shown[], fontSize: number, theme: Theme, room: number) {
+  const taken: [left: number, right: number, baseline: number][] = []
   context.font = `${fontSize}px system-ui, sans-serif`
-  const left = data.x - context.measureText(text).width / 2
-  const top = data.y + data.size + fontSize + 1
   context.lineJoin = 'round'
   context.lineWidth = 3
   context.strokeStyle = theme.surface
-  context.strokeText(text, left, top)
   context.fillStyle = theme.text
-  context.fillText(text, left, top)
+  for (const { label, x, y, size } of [...nodes].sort((a, b) => b.size - a.size)) {
+    if (!label) continue
+    const text = label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label
+    const { width } = context.measureText(text)
+    const left = leftOf(x, width, room)
+    const baseline = y + size + fontSize + 1
+    if (taken.some(([start, end, line]) => left < end && start < left + width && Math.abs(line - baseline) < fontSize + 2)) continue
+    taken.push([left, left + width, baseline])
+    context.strokeText(text, left, baseline)
+    context.fillText(text, left, baseline)
+  }
 }
 
 /** The whole name of a node that is selected or under the pointer, on a box over its label: the name is there once. */
-export function drawHover(context: CanvasRenderingContext2D, data: Shown, fontSize: number, theme: Theme) {
+export function drawHover(context: CanvasRenderingContext2D, data: Shown, fontSize: number, theme: Theme, room: number) {
   context.beginPath()
   context.arc(data.x, data.y, data.size + 3, 0, Math.PI * 2)
   context.strokeStyle = theme.accent
@@ -36,7 +48,7 @@ export function drawHover(context: CanvasRenderingContext2D, data: Shown, fontSi
   if (!data.label) return
   context.font = `500 ${fontSize}px system-ui, sans-serif`
   const width = context.measureText(data.label).width
-  const left = data.x - width / 2 - 6
+  const left = leftOf(data.x, width + 12, room)
   const top = data.y + data.size + 2
   context.beginPath()
   context.roundRect(left, top, width + 12, fontSize + 10, 5)

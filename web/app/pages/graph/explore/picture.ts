@@ -4,7 +4,7 @@ import Sigma from 'sigma'
 import type { Relationship, TraversalNode } from '~/api/graph'
 import { words } from '~/util/format'
 import { colourOf, titleOf } from '~/util/objects'
-import { drawHover, drawLabel, readTheme, type Theme } from './picture-theme'
+import { drawHover, drawLabels, readTheme, type Shown, type Theme } from './picture-theme'
 import { placeNew } from './place'
 import type { LayoutAnswer, LayoutRequest } from './layout.worker'
 
@@ -12,7 +12,8 @@ export type PictureHandlers = { onClick: (id: string) => void; onDoubleClick: (i
 
 /** Up to this many nodes the picture moves while it is laid out, and edges have their words. */
 const FEW = 1000
-const FEW_EDGES = 80
+/** Below this width, on a telephone, names are smaller and fewer edges have words. */
+const NARROW = 480
 /** A second click within this time opens instead of expanding. */
 const DOUBLE_CLICK = 260
 const DIMMED_SIZE = 0.6
@@ -24,6 +25,9 @@ export class Picture {
   readonly #sigma: Sigma
   readonly #worker: Worker
   readonly #observer: MutationObserver
+  readonly #sizes: ResizeObserver
+  /** The names to draw once all that may be drawn are known. */
+  #labels: Shown[] = []
   #theme: Theme
   #request = 0
   #order: string[] = []
@@ -41,7 +45,8 @@ export class Picture {
       hideLabelsOnMove: false,
       renderEdgeLabels: false,
       labelFont: 'system-ui, sans-serif',
-      labelSize: 12,
+      // A container may have no size for a moment; the picture is drawn when it has one.
+      allowInvalidContainer: true,
       labelDensity: 0.6,
       labelRenderedSizeThreshold: 5,
       edgeLabelSize: 10,
@@ -50,12 +55,19 @@ export class Picture {
       zIndex: true,
       minCameraRatio: 0.02,
       maxCameraRatio: 4,
-      stagePadding: 70,
-      defaultDrawNodeLabel: (context, data, settings) => drawLabel(context, data, settings.labelSize, this.#theme),
-      defaultDrawNodeHover: (context, data, settings) => drawHover(context, data, settings.labelSize, this.#theme),
+      defaultDrawNodeLabel: (_context, data) => void this.#labels.push(data),
+      defaultDrawNodeHover: (context, data, settings) => drawHover(context, data, settings.labelSize, this.#theme, container.offsetWidth),
       nodeReducer: (id, data) => this.#look(id, data),
       edgeReducer: (id, data) => this.#edgeLook(id, data),
     })
+    this.#sigma.on('afterRender', () => {
+      const context = this.#sigma.getCanvases().labels?.getContext('2d')
+      if (context) drawLabels(context, this.#labels, this.#sigma.getSetting('labelSize'), this.#theme, container.offsetWidth)
+      this.#labels = []
+    })
+    // It tells the first size as well.
+    this.#sizes = new ResizeObserver(() => this.#sigma.setSettings(this.#fitting()))
+    this.#sizes.observe(container)
     this.#applyTheme()
     this.#observer = new MutationObserver(() => this.#applyTheme())
     this.#observer.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
@@ -98,7 +110,7 @@ export class Picture {
     // First the graph: every other change may draw at once, and what is drawn has to be in it. It reads every node and
     // edge once; a setting would do so again.
     this.#sigma.setGraph(graph)
-    const hasWords = edges.length <= FEW_EDGES
+    const hasWords = this.#fitting().renderEdgeLabels
     if (this.#sigma.getSetting('renderEdgeLabels') !== hasWords) this.#sigma.setSetting('renderEdgeLabels', hasWords)
     this.#sigma.getContainer().dataset.nodes = String(graph.order)
     if (!isSame) this.#layOut()
@@ -139,8 +151,15 @@ export class Picture {
   destroy() {
     clearTimeout(this.#click)
     this.#observer.disconnect()
+    this.#sizes.disconnect()
     this.#worker.terminate()
     this.#sigma.kill()
+  }
+
+  /** The settings that depend on the room there is, and on how much is in it. */
+  #fitting() {
+    const [labelSize, stagePadding, maxWords] = this.#sigma.getContainer().offsetWidth < NARROW ? [11, 32, 8] : [12, 70, 80]
+    return { labelSize, stagePadding, renderEdgeLabels: this.#graph.size <= maxWords! }
   }
 
   #isDimmed(id: string) {
