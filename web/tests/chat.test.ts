@@ -46,6 +46,15 @@ rules:
   - when: {}
     answer: { text: The kettle is in the second kitchen. }
 `,
+  cartographer: `
+rules:
+  - when: { turn: 1 }
+    answer:
+      text: I look at what is connected.
+      calls: [{ tool: graph_traverse, input: { startIds: ["Person/ada-lovelace"], maxDepth: 1 } }]
+  - when: {}
+    answer: { text: Ada Lovelace is connected with several people and machines. }
+`,
   slow: `
 rules:
   - when: {}
@@ -75,6 +84,7 @@ beforeAll(async () => {
     { name: 'archivist', description: 'Tidies up notes, and asks before it deletes.', tools: ['entities_*'], model: rehearsal('archivist'), approvals: [{ tools: ['entities_delete'], action: 'ask' }] },
     { name: 'forwarder', description: 'Passes on what it was sent.', model: rehearsal('forwarder') },
     { name: 'reader', description: 'Answers questions from documents.', tools: ['documents_search'], model: rehearsal('reader') },
+    { name: 'cartographer', description: 'Says what is connected.', tools: ['graph_traverse'], model: rehearsal('cartographer') },
     { name: 'translator', description: 'Translates letters and articles.', model: rehearsal('slow') },
   ]) agents[agent.name] = (await all.server.api<{ id: string }>('POST', '/api/admin/agents', { systemPrompt: 'You help.', ...agent })).id
   talk = await say({ message: 'Who was Ada Lovelace, and what did she write?', agentDefinitionId: agents.librarian })
@@ -130,13 +140,35 @@ it('opens the passage of a document that an answer cites', async () => {
   await page.keyboard.press('Enter')
   const answer = page.getByRole('article', { name: 'Answer', exact: true })
   await answer.getByText('The kettle is in the second kitchen.').waitFor()
-  await answer.getByRole('list', { name: 'Sources' }).getByRole('link').first().click()
+  const source = answer.getByRole('list', { name: 'Sources' }).getByRole('link').first()
+  expect(await source.innerText()).toMatch(/House rules\.md, passage \d+/)
+  await source.click()
   await page.waitForURL(new RegExp(`/documents/${id}\\?.*chunk=`))
   const chunk = new URL(page.url()).searchParams.get('chunk')!
   // The passage itself is in sight, not only the head of its document.
   const passage = page.locator(`[id="chunk-${chunk}"]`)
   await passage.getByText(/The kettle is in the second kitchen/).waitFor()
   await expect.poll(() => passage.evaluate((one) => one.getBoundingClientRect().top < innerHeight && one.getBoundingClientRect().bottom > 0), { timeout: 30_000 }).toBe(true)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('names what each source connects, so that no two look the same', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat?agent=cartographer`)
+  await page.getByLabel('Message').fill('Who is Ada Lovelace connected with?')
+  await page.keyboard.press('Enter')
+  const answer = page.getByRole('article', { name: 'Answer', exact: true })
+  await answer.getByText('Ada Lovelace is connected with several people and machines.').waitFor()
+  const sources = answer.getByRole('list', { name: 'Sources' }).getByRole('listitem')
+  await sources.filter({ hasText: 'relationship' }).first().waitFor()
+  const texts = await sources.allInnerTexts()
+  expect(new Set(texts).size).toBe(texts.length)
+  // Both ends of the relationship are among the sources, and it opens the first of them.
+  const between = sources.filter({ hasText: 'relationship' }).filter({ hasText: 'Ada Lovelace' }).first()
+  expect(await between.innerText()).not.toContain('…')
+  await between.getByRole('link').click()
+  await page.waitForURL(/\/graph\/objects\//)
   misbehaviour.check()
   await context.close()
 })

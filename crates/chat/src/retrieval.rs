@@ -90,6 +90,9 @@ fn from_object(hit: Hit<Object>) -> RetrievedPassage {
         type_: Some(hit.item.type_),
         key: hit.item.key,
         title,
+        index: None,
+        from_id: None,
+        to_id: None,
     };
     RetrievedPassage { source, text: truncate(&text, MAX_PASSAGE_CHARS), score: hit.score }
 }
@@ -105,6 +108,9 @@ fn from_chunk(hit: Hit<Chunk>, titles: &HashMap<DocumentId, String>) -> Retrieve
         type_: None,
         key: None,
         title,
+        index: Some(hit.item.index),
+        from_id: None,
+        to_id: None,
     };
     RetrievedPassage { source, text: truncate(&hit.item.text, MAX_PASSAGE_CHARS), score: hit.score }
 }
@@ -176,6 +182,9 @@ mod tests {
             type_: Some("Person".to_owned()),
             key: Some("ada".to_owned()),
             title: None,
+            index: None,
+            from_id: None,
+            to_id: None,
         };
         let passage = RetrievedPassage { source, text: "{\"born\":1815}".to_owned(), score: 1.0 };
         let text = with_passages("When?", &[passage]);

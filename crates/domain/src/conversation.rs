@@ -175,6 +175,15 @@ pub struct Citation {
     pub key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// The position of a part of a document in it, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<i64>,
+    /// The object that a relationship starts at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_id: Option<Uuid>,
+    /// The object that a relationship ends at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_id: Option<Uuid>,
 }
 
 /// Validates the text of a message.

@@ -305,11 +305,20 @@ pub struct CitationView {
     pub key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// The position of a part of a document in it, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<i64>,
+    /// The object that a relationship starts at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_id: Option<Uuid>,
+    /// The object that a relationship ends at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_id: Option<Uuid>,
 }
 
 impl From<Citation> for CitationView {
     fn from(citation: Citation) -> Self {
-        let Citation { kind, id, document_id, type_, key, title } = citation;
-        Self { kind, id, document_id, type_, key, title }
+        let Citation { kind, id, document_id, type_, key, title, index, from_id, to_id } = citation;
+        Self { kind, id, document_id, type_, key, title, index, from_id, to_id }
     }
 }

@@ -3598,11 +3598,26 @@ export interface components {
         Citation: {
             /** Format: uuid */
             documentId?: string | null;
+            /**
+             * Format: uuid
+             * @description The object that a relationship starts at.
+             */
+            fromId?: string | null;
             /** Format: uuid */
             id: string;
+            /**
+             * Format: int64
+             * @description The position of a part of a document in it, from 0.
+             */
+            index?: number | null;
             key?: string | null;
             kind: components["schemas"]["CitationKind"];
             title?: string | null;
+            /**
+             * Format: uuid
+             * @description The object that a relationship ends at.
+             */
+            toId?: string | null;
             /** @description The type of the object or relationship. */
             type?: string | null;
         };

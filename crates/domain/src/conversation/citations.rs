@@ -91,6 +91,8 @@ fn from_fields(fields: &Map<String, Value>) -> Option<Citation> {
     let run = id("runId").or_else(|| id("run_id"));
     let document_id = id("documentId").or_else(|| id("document_id"));
     let (type_, key) = (text("type"), text("key"));
+    let (from_id, to_id) = (id("fromId"), id("toId"));
+    let index = fields.get("index").and_then(Value::as_i64);
     let (kind, id) = match id("id") {
         Some(id) if document_id.is_some() => (CitationKind::Chunk, id),
         Some(id) if type_.is_some() && (fields.contains_key("fromId") || fields.contains_key("from")) => {
@@ -101,7 +103,12 @@ fn from_fields(fields: &Map<String, Value>) -> Option<Citation> {
     };
     let title = ["title", "name", "heading"].into_iter().find_map(long_text).or_else(|| nested_title(fields));
     let title = title.map(|title| crate::text::truncate(title, 120));
-    Some(Citation { kind, id, document_id, type_, key, title })
+    let index = index.filter(|_| kind == CitationKind::Chunk);
+    let (from_id, to_id) = match kind {
+        CitationKind::Relationship => (from_id, to_id),
+        _ => (None, None),
+    };
+    Some(Citation { kind, id, document_id, type_, key, title, index, from_id, to_id })
 }
 
 /// The name of an object whose properties are a field of their own.
@@ -141,6 +148,19 @@ mod tests {
         found.sort();
         let expected = [("chunk", IDS[2]), ("object", IDS[0]), ("object", IDS[1]), ("run", IDS[3])];
         assert_eq!(found, expected.map(|(kind, id)| (kind, id.to_owned())));
+    }
+
+    #[test]
+    fn a_part_of_a_document_has_its_position_and_a_relationship_its_ends() {
+        let results = [json!([
+            { "id": IDS[0], "documentId": IDS[1], "title": "Notes", "index": 3 },
+            { "id": IDS[2], "type": "knows", "fromId": IDS[0], "toId": IDS[3] },
+            { "id": IDS[3], "type": "Person", "index": 7 },
+        ])];
+        let found: Vec<_> =
+            find_citations(&[], &results, "").iter().map(|one| (one.index, one.from_id, one.to_id)).collect();
+        let id = |text: &str| Uuid::parse_str(text).ok();
+        assert_eq!(found, [(Some(3), None, None), (None, id(IDS[0]), id(IDS[3])), (None, None, None)]);
     }
 
     #[test]
