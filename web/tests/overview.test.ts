@@ -358,3 +358,21 @@ it('shows in a narrow window whose run it is, what it was asked and when', async
   misbehaviour.check()
   await context.close()
 })
+
+it('says what was spent today, with and without a limit', async () => {
+  const budgets = '/api/coordination/budgets'
+  const { project } = await all.server.api<{ project: { limit: { usd?: number | null; tokens?: number | null } } }>('GET', budgets)
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  const card = page.getByRole('region', { name: 'Spend today' })
+  await all.server.api('PUT', budgets, { usd: 100 })
+  await page.goto(all.server.url)
+  await card.getByText(/ spent.* of \$100\.00$/).waitFor()
+  await all.server.api('PUT', budgets, {})
+  await page.reload()
+  await card.getByText(/ spent, no limit set$/).waitFor()
+  await card.getByRole('link', { name: 'Budgets' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Budgets' }).waitFor()
+  await all.server.api('PUT', budgets, project.limit)
+  misbehaviour.check()
+  await context.close()
+})

@@ -19,6 +19,9 @@ export function formatMoney(usd: number): string {
   return `$${amounts[digits - 2]!.format(usd)}`
 }
 
+/** What is spent and reserved of a limit. A reservation is of model calls under way, and counts until they end. */
+export const formatSpent = (spent: number, reserved: number, limit: number | null | undefined, format: (value: number) => string) => `${format(spent)} spent${reserved > 0 ? `, ${format(reserved)} reserved` : ''}${limit == null ? ', no limit set' : ` of ${format(limit)}`}`
+
 export function formatDuration(milliseconds: number): string {
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`
   const seconds = milliseconds / 1000

@@ -1,15 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
-import { budgetsQuery } from '~/api/queries'
+import type { ReactNode } from 'react'
+import { budgetsQuery, recentRunsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
 import type { Schemas } from '~/api/types'
-import { buttonClass } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { Meter } from '~/ui/Charts'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
-import { formatCompact, formatMoney } from '~/util/format'
+import { formatCompact, formatMoney, formatSpent } from '~/util/format'
 import { CardLink } from './CardLink'
 
 type DayBudget = Schemas['DayBudget']
@@ -20,31 +19,19 @@ const isLimited = ({ limit }: DayBudget) => (limit.usd ?? limit.tokens ?? null) 
 export function SpendCard() {
   const { allowed, reason } = useScope('agents:read')
   const { data, error, refetch } = useQuery({ ...budgetsQuery, enabled: allowed })
-  const rows: [string, DayBudget][] = data ? [['Project', data.project], ...data.agents.map((one): [string, DayBudget] => [one.agent, one])] : []
-  const limited = rows.filter(([, budget]) => isLimited(budget))
   return (
-    <Card title="Spend today" action={limited.length > 0 && <CardLink to="/budgets">Budgets</CardLink>} flush={limited.length === 0}>
+    <Card title="Spend today" action={<CardLink to="/budgets">Budgets</CardLink>}>
       {!allowed ? (
         <EmptyState title="You cannot see budgets.">{reason}</EmptyState>
       ) : error ? (
         <ErrorState error={error} what="The budgets could not be loaded." onRetry={() => void refetch()} />
       ) : !data ? (
         <SkeletonRows rows={2} />
-      ) : limited.length === 0 ? (
-        <EmptyState
-          title="There is no daily limit."
-          action={
-            <Link to="/budgets" className={buttonClass('secondary', 'sm')}>
-              Set a budget
-            </Link>
-          }
-        >
-          With a limit, runs stop before they cost more, and this card shows how far it is used.
-        </EmptyState>
       ) : (
         <ul className="space-y-3">
-          {limited.map(([name, budget]) => (
-            <Line key={name} name={name} budget={budget} />
+          {isLimited(data.project) ? <Line name="Project" budget={data.project} /> : <Unlimited />}
+          {data.agents.filter(isLimited).map((budget) => (
+            <Line key={budget.agent} name={budget.agent} budget={budget} />
           ))}
         </ul>
       )}
@@ -52,19 +39,32 @@ export function SpendCard() {
   )
 }
 
-function Line({ name, budget }: { name: string; budget: DayBudget }) {
-  const { limit, today } = budget
-  const inMoney = limit.usd !== null && limit.usd !== undefined
-  const top = (inMoney ? limit.usd : limit.tokens) ?? 0
-  const used = (inMoney ? today?.spent.usd : today?.spent.tokens) ?? 0
-  const text = inMoney ? `${formatMoney(used)} of ${formatMoney(top)}` : `${formatCompact(used)} of ${formatCompact(top)} tokens`
+/** Without a limit the server counts nothing, so this is what the runs cost that were started today (UTC): the newest 100. */
+function Unlimited() {
+  const { allowed } = useScope('admin:read')
+  const runs = useQuery({ ...recentRunsQuery({ since: `${new Date().toISOString().slice(0, 10)}T00:00:00Z` }, 100), enabled: allowed }).data
+  const usd = runs?.items.reduce((sum, run) => sum + (run.tokenUsage.totalCost ?? 0), 0)
+  return <Amounts name="Project" text={usd === undefined ? 'No limit set' : `${runs?.cursor ? 'At least ' : ''}${formatSpent(usd, 0, null, formatMoney)}`} />
+}
+
+/** The meter shows what was charged. What is reserved for calls under way is named apart, because most of it is not charged in the end. */
+function Line({ name, budget: { limit, today } }: { name: string; budget: DayBudget }) {
+  const unit = limit.usd == null ? 'tokens' : 'usd'
+  const [top, used] = [limit[unit] ?? 0, today?.spent[unit] ?? 0]
+  const text = formatSpent(used, today?.reserved[unit] ?? 0, top, unit === 'usd' ? formatMoney : formatCompact) + (unit === 'usd' ? '' : ' tokens')
   return (
-    <li>
-      <div className="mb-1 flex justify-between gap-3">
-        <span className="truncate font-medium">{name}</span>
-        <span className="whitespace-nowrap text-text-2">{text}</span>
-      </div>
+    <Amounts name={name} text={text}>
       <Meter value={used} limit={top} label={`${name}: ${text}`} />
-    </li>
+    </Amounts>
   )
 }
+
+const Amounts = ({ name, text, children }: { name: string; text: string; children?: ReactNode }) => (
+  <li>
+    <div className="mb-1 flex flex-wrap justify-between gap-x-3">
+      <span className="truncate font-medium">{name}</span>
+      <span className="text-text-2">{text}</span>
+    </div>
+    {children}
+  </li>
+)

@@ -3,8 +3,7 @@ import { Meter } from '~/ui/Charts'
 import { KeyValue } from '~/ui/KeyValue'
 import { Markdown } from '~/ui/Markdown'
 import { Duration, Money, RelativeTime } from '~/ui/Values'
-import { capitalised, formatCount, formatMoney, shortId } from '~/util/format'
-import { spentText } from './budget'
+import { capitalised, formatCount, formatMoney, formatSpent, shortId } from '~/util/format'
 import type { Workflow } from './workflow-query'
 
 /** What is said about the workflow as a whole: its result, its budget and where that went, its settings. */
@@ -80,7 +79,7 @@ function BudgetLine({ label, spent, reserved, limit, format }: { label: string; 
     <div className="mb-2">
       <div className="mb-1 flex justify-between text-xs">
         <span>{label}</span>
-        <span className="text-text-2">{spentText(spent, reserved, limit, format)}</span>
+        <span className="text-text-2">{formatSpent(spent, reserved, limit, format)}</span>
       </div>
       {limit != null && <Meter value={spent} limit={limit} label={`${label} spent of the budget`} />}
     </div>

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { formatCount } from '~/util/format'
-import { allowsMore, amountHint, amountProblem, spentText } from './budget'
+import { formatCount, formatSpent } from '~/util/format'
+import { allowsMore, amountHint, amountProblem } from './budget'
 
 it('demands whole tokens, and numbers above zero', () => {
   expect(amountProblem('1.5', 'tokens')).toBe('Tokens are a whole number.')
@@ -16,9 +16,9 @@ it('says that a limit below what is spent stops the workflow', () => {
 })
 
 it('says what is reserved', () => {
-  expect(spentText(49, 828, 900, formatCount)).toBe('49 spent, 828 reserved of 900')
-  expect(spentText(49, 0, 900, formatCount)).toBe('49 spent of 900')
-  expect(spentText(49, 0, null, formatCount)).toBe('49 spent, no limit')
+  expect(formatSpent(49, 828, 900, formatCount)).toBe('49 spent, 828 reserved of 900')
+  expect(formatSpent(49, 0, 900, formatCount)).toBe('49 spent of 900')
+  expect(formatSpent(49, 0, null, formatCount)).toBe('49 spent, no limit set')
 })
 
 it('tells a limit that is raised or removed from one that is lowered or new', () => {

@@ -16,11 +16,6 @@ export function amountHint(text: string, spent: number, limit: number | null | u
   return `${format(spent)} spent of ${limit == null ? 'no limit' : format(limit)}`
 }
 
-/** What is spent and reserved of a limit. A reservation is of model calls under way, and counts until they end. */
-export function spentText(spent: number, reserved: number, limit: number | null | undefined, format: (value: number) => string): string {
-  return `${format(spent)} spent${reserved > 0 ? `, ${format(reserved)} reserved` : ''}${limit == null ? ', no limit' : ` of ${format(limit)}`}`
-}
-
 /** Whether an amount allows more than the limit so far does. What an empty field means differs: `null` is no limit, `undefined` the limit as it is. */
 export function allowsMore(text: string, limit: number | null | undefined, empty: null | undefined): boolean {
   const value = amountOf(text)
