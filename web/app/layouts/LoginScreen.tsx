@@ -28,7 +28,7 @@ export function LoginScreen({ why }: { why: string | undefined }) {
       <Logo />
       <h1 className="mt-6 text-xl font-semibold tracking-tight">Log in</h1>
       {why ? (
-        <p role="alert" className="mt-3 rounded-md bg-wait-soft px-3 py-2 text-wait">
+        <p role="alert" className="mt-3 rounded-md bg-warn-soft px-3 py-2 text-warn">
           {why}
         </p>
       ) : (

@@ -32,8 +32,8 @@ function ThemeMenu() {
 
 const STATES = {
   live: ['Live', 'bg-ok-fill', 'Changes appear as they happen.'],
-  connecting: ['Connecting', 'bg-wait-fill animate-breathe', 'The stream of events is being opened.'],
-  reconnecting: ['Reconnecting', 'bg-wait-fill animate-breathe', 'The connection was lost. Nothing is missed: the stream continues where it ended.'],
+  connecting: ['Connecting', 'bg-warn-fill animate-breathe', 'The stream of events is being opened.'],
+  reconnecting: ['Reconnecting', 'bg-warn-fill animate-breathe', 'The connection was lost. Nothing is missed: the stream continues where it ended.'],
   ended: ['Not live', 'bg-idle-fill', 'There is no stream of events. Reload the page to see changes.'],
 } as const
 

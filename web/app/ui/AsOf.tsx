@@ -55,7 +55,7 @@ export function AsOfField({ value, onChange }: { value: string | undefined; onCh
 /** Says that a page shows the past. */
 export function AsOfBanner({ asOf, onLeave, children }: { asOf: string; onLeave: () => void; children?: string }) {
   return (
-    <div role="status" className="mb-4 flex flex-wrap items-center gap-x-3 gap-y-2 rounded-lg border border-line bg-wait-soft px-4 py-2.5 text-wait">
+    <div role="status" className="mb-4 flex flex-wrap items-center gap-x-3 gap-y-2 rounded-lg border border-line bg-warn-soft px-4 py-2.5 text-warn">
       <History aria-hidden size={16} className="shrink-0" />
       <p className="min-w-0 flex-1">
         <strong className="font-semibold">You see the graph as of {formatAbsolute(asOf)}.</strong> {children ?? 'Nothing can be changed in the past.'}

@@ -3,20 +3,12 @@ import type { ReactNode } from 'react'
 import { classes } from '~/util/classes'
 import { capitalised, words } from '~/util/format'
 
-export type Tone = 'ok' | 'run' | 'wait' | 'fail' | 'pause' | 'idle'
-
-const SOFT: Record<Tone, string> = {
-  ok: 'bg-ok-soft text-ok',
-  run: 'bg-run-soft text-run',
-  wait: 'bg-wait-soft text-wait',
-  fail: 'bg-fail-soft text-fail',
-  pause: 'bg-pause-soft text-pause',
-  idle: 'bg-idle-soft text-idle',
-}
+/** What a colour says. `styles.css` names the classes of each tone, because names that are put together are not found in the source. */
+export type Tone = 'ok' | 'run' | 'wait' | 'warn' | 'fail' | 'pause' | 'idle'
 
 export function Badge({ tone = 'idle', icon, children, title }: { tone?: Tone; icon?: ReactNode; children: ReactNode; title?: string }) {
   return (
-    <span title={title} className={classes('inline-flex h-5 max-w-full items-center align-middle gap-1 rounded-full px-2 text-xs font-medium whitespace-nowrap', SOFT[tone])}>
+    <span title={title} className={classes('inline-flex h-5 max-w-full items-center align-middle gap-1 rounded-full px-2 text-xs font-medium whitespace-nowrap', `bg-${tone}-soft text-${tone}`)}>
       {icon}
       {children}
     </span>
@@ -39,6 +31,7 @@ const STATUSES: Record<string, [Tone, LucideIcon]> = {
   ok: ['ok', CircleCheck],
   failed: ['fail', CircleX],
   error: ['fail', CircleX],
+  refused: ['fail', CircleX],
   escalated: ['wait', TriangleAlert],
   overdue: ['wait', TriangleAlert],
   paused: ['pause', CirclePause],

@@ -1,15 +1,6 @@
 // Small charts as SVG. A chart has a text for those who cannot see it, and never says by colour alone.
 import type { Tone } from './Badge'
 
-const FILL: Record<Tone, string> = {
-  ok: 'fill-ok-fill',
-  run: 'fill-run-fill',
-  wait: 'fill-wait-fill',
-  fail: 'fill-fail-fill',
-  pause: 'fill-pause-fill',
-  idle: 'fill-idle-fill',
-}
-
 export type Bar = { key: string; label: string; parts: { tone: Tone; value: number }[] }
 
 /** Stacked bars over the whole width. `summary` says what they show. */
@@ -29,7 +20,7 @@ export function BarChart({ bars, summary, height = 96 }: { bars: Bar[]; summary:
               if (part.value === 0) return null
               const size = Math.max(2, (part.value / largest) * (height - 8))
               top -= size
-              return <rect key={part.tone} x={index * width + width * 0.16} y={top} width={width * 0.68} height={size} className={FILL[part.tone]} />
+              return <rect key={part.tone} x={index * width + width * 0.16} y={top} width={width * 0.68} height={size} className={`fill-${part.tone}-fill`} />
             })}
           </g>
         )
@@ -52,11 +43,11 @@ export function Sparkline({ values, summary, width = 96, height = 24 }: { values
 /** How much of a limit is used. */
 export function Meter({ value, limit, label }: { value: number; limit: number; label: string }) {
   const share = limit > 0 ? Math.min(1, value / limit) : 1
-  const tone: Tone = share >= 1 ? 'fail' : share >= 0.8 ? 'wait' : 'run'
+  const tone: Tone = share >= 1 ? 'fail' : share >= 0.8 ? 'warn' : 'run'
   return (
     <svg role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={limit} aria-valuenow={Math.min(value, limit)} viewBox="0 0 100 6" preserveAspectRatio="none" className="block h-1.5 w-full rounded-full">
       <rect width="100" height="6" className="fill-sunken" />
-      <rect width={share * 100} height="6" className={FILL[tone]} />
+      <rect width={share * 100} height="6" className={`fill-${tone}-fill`} />
     </svg>
   )
 }

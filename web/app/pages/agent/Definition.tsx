@@ -19,8 +19,8 @@ export function Definition({ agent }: { agent: Agent }) {
     <div className="grid items-start gap-4 xl:grid-cols-[3fr_2fr]">
       <div className="grid gap-4">
         {(agent.warnings?.length ?? 0) > 0 && (
-          <div role="note" className="rounded-lg border border-line bg-wait-soft px-4 py-3 text-sm">
-            <p className="flex items-center gap-2 font-medium text-wait"><TriangleAlert aria-hidden size={14} />This is probably a mistake</p>
+          <div role="note" className="rounded-lg border border-line bg-warn-soft px-4 py-3 text-sm">
+            <p className="flex items-center gap-2 font-medium text-warn"><TriangleAlert aria-hidden size={14} />This is probably a mistake</p>
             {agent.warnings?.map((one) => <p key={one.field} className="mt-1"><code className="font-mono text-xs">{one.field}</code>: <WithCode text={one.reason} /></p>)}
           </div>
         )}

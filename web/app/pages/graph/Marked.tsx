@@ -12,7 +12,7 @@ export function Marked({ text, query }: { text: string; query: string }) {
   if (!pattern) return text
   return text.split(pattern).map((part, index) =>
     index % 2 === 1 ? (
-      <mark key={index} className="rounded-xs bg-wait-soft text-inherit">
+      <mark key={index} className="rounded-xs bg-warn-soft text-inherit">
         {part}
       </mark>
     ) : (

@@ -71,7 +71,7 @@ function GraphChange({ item }: { item: Approval }) {
         )}
       </h3>
       {error instanceof ApiError && error.status === 404 ? (
-        <p className="text-wait">{asOf ? `There was no object ${id} at that moment.` : `There is no object ${id} now: the call would fail.`}</p>
+        <p className="text-warn">{asOf ? `There was no object ${id} at that moment.` : `There is no object ${id} now: the call would fail.`}</p>
       ) : error ? (
         <ErrorState error={error} what="The object could not be loaded." onRetry={() => void refetch()} />
       ) : data ? (

@@ -52,7 +52,7 @@ export function HistoryPanel({ object, search, onChange, disabledReason }: Props
                   Version {row.version}
                 </button>
                 {row === newest && !row.deletedAt && <Badge tone="ok">Current</Badge>}
-                {search.asOf && row.version === object.version && <Badge tone="wait">Seen now</Badge>}
+                {search.asOf && row.version === object.version && <Badge tone="warn">Seen now</Badge>}
                 {row.deletedAt && <Badge tone="fail">Deleted</Badge>}
                 <RelativeTime at={row.deletedAt ?? row.updatedAt} className="ml-auto text-xs text-text-2" />
               </div>

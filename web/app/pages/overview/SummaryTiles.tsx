@@ -12,8 +12,6 @@ import { IN_PROGRESS } from '../runs/run-filters'
 
 type Tile = { label: string; note: string; value: number | undefined; tone: Tone; icon: LucideIcon; to: string; search?: RawSearch; /** There are more than were counted. */ hasMore?: boolean; /** Why the count cannot be known. */ unknown?: string | undefined }
 
-const COLOURS: Record<Tone, string> = { ok: 'text-ok', run: 'text-run', wait: 'text-wait', fail: 'text-fail', pause: 'text-pause', idle: 'text-idle' }
-
 /** The five counts that say at a glance how it stands. Each leads to the list behind it. */
 export function SummaryTiles() {
   const decides = useScope('approvals:decide')
@@ -38,7 +36,7 @@ export function SummaryTiles() {
         <li key={tile.label} className="max-sm:first:col-span-2">
           <Link to={tile.to} search={tile.search ?? {}} className="block rounded-lg border border-line bg-surface px-4 py-3 shadow-card hover:border-line-strong">
             <span className="flex items-center gap-1.5 text-xs font-medium text-text-2">
-              <tile.icon aria-hidden size={14} className={COLOURS[tile.tone]} />
+              <tile.icon aria-hidden size={14} className={`text-${tile.tone}`} />
               {tile.label}
             </span>
             <span className="mt-1 block text-2xl font-semibold tracking-tight">

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { runStatsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
 import type { RunStats } from '~/api/types'
-import { type Tone } from '~/ui/Badge'
+import type { Tone } from '~/ui/Badge'
 import { Card } from '~/ui/Card'
 import { type Bar, BarChart } from '~/ui/Charts'
 import { ErrorState } from '~/ui/ErrorState'
@@ -11,12 +11,12 @@ import { classes } from '~/util/classes'
 import { formatCount } from '~/util/format'
 
 const HOUR = 3_600_000
-const SERIES: { label: string; tone: Tone; dot: string; statuses: string[] }[] = [
-  { label: 'Completed', tone: 'ok', dot: 'bg-ok-fill', statuses: ['completed'] },
-  { label: 'Failed', tone: 'fail', dot: 'bg-fail-fill', statuses: ['failed'] },
-  { label: 'Paused or cancelled', tone: 'pause', dot: 'bg-pause-fill', statuses: ['paused', 'cancelled'] },
-  { label: 'In progress', tone: 'run', dot: 'bg-run-fill', statuses: ['queued', 'running'] },
-  { label: 'Waiting', tone: 'wait', dot: 'bg-wait-fill', statuses: ['waiting'] },
+const SERIES: { label: string; tone: Tone; statuses: string[] }[] = [
+  { label: 'Completed', tone: 'ok', statuses: ['completed'] },
+  { label: 'Failed', tone: 'fail', statuses: ['failed'] },
+  { label: 'Paused or cancelled', tone: 'pause', statuses: ['paused', 'cancelled'] },
+  { label: 'In progress', tone: 'run', statuses: ['queued', 'running'] },
+  { label: 'Waiting', tone: 'wait', statuses: ['waiting'] },
 ]
 
 const sum = (counts: Record<string, number>, statuses: string[]) => statuses.reduce((total, status) => total + (counts[status] ?? 0), 0)
@@ -57,7 +57,7 @@ export function ThroughputCard() {
           <ul className="mt-3 flex flex-wrap gap-x-4 gap-y-1 text-xs text-text-2">
             {SERIES.map((series) => (
               <li key={series.label} className="flex items-center gap-1.5">
-                <span aria-hidden className={classes('size-2 rounded-full', series.dot)} />
+                <span aria-hidden className={classes('size-2 rounded-full', `bg-${series.tone}-fill`)} />
                 {series.label}
                 <span className="font-medium text-text">{formatCount(sum(data.byStatus, series.statuses))}</span>
               </li>

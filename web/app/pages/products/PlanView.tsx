@@ -63,8 +63,8 @@ export function PlanView({ plan }: { plan: Plan }) {
         </ul>
       </div>
       {asked.length > 0 && (
-        <div className="rounded-md bg-wait-soft px-3 py-2">
-          <h3 className="font-medium text-wait">What it will use, if you accept</h3>
+        <div className="rounded-md bg-warn-soft px-3 py-2">
+          <h3 className="font-medium text-warn">What it will use, if you accept</h3>
           <Groups groups={asked} />
         </div>
       )}

@@ -42,7 +42,7 @@ function StepPair({ pair, number, all }: { pair: Pair<Step>; number: number; all
     <li className="space-y-3 px-4 py-3">
       <div className="flex flex-wrap items-center gap-2">
         <h3 className="font-medium">Step {number}</h3>
-        {!left || !right ? <Badge tone="wait">Only {left ? 'left' : 'right'}</Badge> : stepsDiffer(pair) ? <Badge tone="run">Differs</Badge> : <Badge>Same</Badge>}
+        {!left || !right ? <Badge tone="warn">Only {left ? 'left' : 'right'}</Badge> : stepsDiffer(pair) ? <Badge tone="run">Differs</Badge> : <Badge>Same</Badge>}
       </div>
       <div className="grid gap-3 md:grid-cols-2">
         <Side name="Left" step={left} other={right} />
@@ -86,7 +86,7 @@ function CallPair({ pair, place }: { pair: Pair<CallItem>; place: string }) {
     <li className="min-w-0 rounded-md border border-line bg-sunken p-3">
       <p className="flex flex-wrap items-center gap-2">
         <code className="font-mono text-xs font-medium">{call.toolName}</code>
-        {one ? <Badge tone="wait">Only {left ? 'left' : 'right'}</Badge> : inputs || outputs || ends ? <Badge tone="run">Differs</Badge> : <Badge>Same</Badge>}
+        {one ? <Badge tone="warn">Only {left ? 'left' : 'right'}</Badge> : inputs || outputs || ends ? <Badge tone="run">Differs</Badge> : <Badge>Same</Badge>}
         {ends && <span className="text-xs text-text-2">{ends}</span>}
       </p>
       {(inputs || outputs) && (

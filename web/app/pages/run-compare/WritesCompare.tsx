@@ -56,7 +56,7 @@ export function WritesCompare({ left: a, right: b, all }: { left: RunDetail; rig
             <li key={row.name} className="px-4 py-3">
               <p className="mb-2 flex flex-wrap items-center gap-2">
                 <strong className="font-medium break-all">{row.name}</strong>
-                {row.isSame ? <Badge>Same</Badge> : !row.one || !row.two ? <Badge tone="wait">Only {row.one ? 'left' : 'right'}</Badge> : <Badge tone="run">Differs</Badge>}
+                {row.isSame ? <Badge>Same</Badge> : !row.one || !row.two ? <Badge tone="warn">Only {row.one ? 'left' : 'right'}</Badge> : <Badge tone="run">Differs</Badge>}
                 <span className="text-xs text-text-2">{[row.one && `left: ${row.one.how}`, row.two && `right: ${row.two.how}`].filter(Boolean).join(', ')}</span>
               </p>
               {!row.isSame && <Diff before={left(row.one)} after={left(row.two)} label={`Differences of ${row.name}`} />}

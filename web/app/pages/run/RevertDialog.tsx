@@ -75,7 +75,7 @@ export function Plan({ plan }: { plan: Reverted }) {
       {plan.conflicts.length > 0 && (
         <div>
           <p>This stays as it is:</p>
-          <ul aria-label="What stays" className="mt-1 max-h-40 space-y-1 overflow-auto rounded-md bg-wait-soft px-3 py-2 text-xs text-wait">
+          <ul aria-label="What stays" className="mt-1 max-h-40 space-y-1 overflow-auto rounded-md bg-warn-soft px-3 py-2 text-xs text-warn">
             {plan.conflicts.slice(0, SHOWN).map((one) => (
               <li key={one.id} className="break-words">
                 <strong className="font-medium">{nameOf(one)}</strong>: <WithCode text={one.reason} />

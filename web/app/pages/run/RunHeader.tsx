@@ -43,7 +43,7 @@ export function RunHeader({ run, isLive, isLost }: { run: RunDetail; isLive: boo
             <Status status={run.status} detail={run.reason ?? (run.status === 'waiting' ? run.waitingFor : undefined)} />
             {run.rehearsal && <Rehearsal />}
             {isLive && <Badge tone="run">Followed live</Badge>}
-            {isLost && <Badge tone="wait">Reconnecting</Badge>}
+            {isLost && <Badge tone="warn">Reconnecting</Badge>}
           </span>
         }
         description={

@@ -120,8 +120,8 @@ export function SaveTestDialog({ run, onClose }: { run: RunDetail; onClose: () =
             {(ids) => <Input {...ids} value={name} onChange={(event) => setName(event.target.value)} />}
           </Field>
           {data.notes.length > 0 && (
-            <div className="rounded-md bg-wait-soft px-3 py-2.5">
-              <h3 className="font-medium text-wait">What a script does not repeat</h3>
+            <div className="rounded-md bg-warn-soft px-3 py-2.5">
+              <h3 className="font-medium text-warn">What a script does not repeat</h3>
               <ul className="mt-1 list-disc space-y-1 pl-5">
                 {data.notes.map((note) => (
                   <li key={note} className="wrap-anywhere">{note}</li>

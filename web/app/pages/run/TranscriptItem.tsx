@@ -102,12 +102,10 @@ export function LiveItem({ live, agent }: { live: LiveText; agent: string }) {
   )
 }
 
-const DOTS = { idle: 'bg-idle-fill', run: 'bg-run-fill', wait: 'bg-wait-fill', fail: 'bg-fail-fill', ok: 'bg-ok-fill', pause: 'bg-pause-fill' }
-
 function Notice({ item }: { item: NoticeItem }) {
   return (
     <div className="flex gap-2 px-4 py-2 text-xs text-text-2">
-      <span aria-hidden className={classes('mx-1 mt-1.25 size-1.5 shrink-0 rounded-full', DOTS[item.tone])} />
+      <span aria-hidden className={classes('mx-1 mt-1.25 size-1.5 shrink-0 rounded-full', `bg-${item.tone}-fill`)} />
       <div className="min-w-0 flex-1">
         {item.text}
         {item.approvalId && (

@@ -18,7 +18,7 @@ export function WarningsCard({ run, record }: { run: RunDetail; record: RunRecor
   if (run.status === 'waiting') {
     const [request] = record.requests.keys()
     const more = record.requests.size - 1
-    warnings.push(['waits', <>It waits for a person. <Link to="/inbox" search={request ? { item: request } : {}} className="underline">{request ? 'Open the request' : 'Open the inbox'}</Link>{more > 0 && ` and ${more} more.`}</>])
+    warnings.push(['waits', <span key="waits" className="text-wait">It waits for a person. <Link to="/inbox" search={request ? { item: request } : {}} className="underline">{request ? 'Open the request' : 'Open the inbox'}</Link>{more > 0 && ` and ${more} more.`}</span>])
   }
   if (run.doomLoopEvents > 0) warnings.push(['loop', `It was told ${run.doomLoopEvents === 1 ? 'once' : `${run.doomLoopEvents} times`} that it repeats itself.`])
   const problem = callProblem(record, run.toolCallSummary.total)
@@ -27,7 +27,7 @@ export function WarningsCard({ run, record }: { run: RunDetail; record: RunRecor
   if (run.missingTools?.length) warnings.push(['tools', `There was no tool named ${run.missingTools.join(', ')}.`])
   if (warnings.length === 0) return null
   return (
-    <ul aria-label="Warnings" className="space-y-1.5 rounded-lg border border-line bg-wait-soft px-4 py-3 text-wait">
+    <ul aria-label="Warnings" className="space-y-1.5 rounded-lg border border-line bg-warn-soft px-4 py-3 text-warn">
       {warnings.map(([key, text]) => (
         <li key={key} className="flex gap-2">
           <TriangleAlert aria-hidden size={14} className="mt-0.5 shrink-0" />

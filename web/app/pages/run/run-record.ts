@@ -42,7 +42,7 @@ export type CallItem = {
 
 export const hasFailed = (call: CallItem) => call.status === 'error' && !call.denied
 
-export type NoticeTone = 'idle' | 'run' | 'wait' | 'fail' | 'ok' | 'pause'
+export type NoticeTone = 'idle' | 'run' | 'wait' | 'warn' | 'fail' | 'ok' | 'pause'
 export type NoticeItem = { kind: 'notice'; id: string; tone: NoticeTone; text: string; detail: string | undefined; approvalId: string | undefined; childRunId: string | undefined; at: number }
 export type RecordItem = MessageItem | CallItem | NoticeItem
 
@@ -105,17 +105,17 @@ export class RunRecord {
       case 'run_started':
         this.live = undefined
         this.#idleSince = at
-        return notice(event.recovered ? 'wait' : 'run', event.recovered ? 'Continued from its record after the server stopped' : 'Started')
+        return notice(event.recovered ? 'warn' : 'run', event.recovered ? 'Continued from its record after the server stopped' : 'Started')
       case 'servers_unavailable':
-        return notice('wait', 'Some tools could not be used', { detail: [...event.servers.map((one) => `${one.server}: ${one.reason}`), ...(event.missingTools ?? []).map((name) => `${name}: there is no such tool`)].join('\n') })
+        return notice('warn', 'Some tools could not be used', { detail: [...event.servers.map((one) => `${one.server}: ${one.reason}`), ...(event.missingTools ?? []).map((name) => `${name}: there is no such tool`)].join('\n') })
       case 'loop_detected':
-        return notice('wait', `Warned: it repeats ${event.toolName}`, { detail: `Call ${event.count} of the same kind was not made.` })
+        return notice('warn', `Warned: it repeats ${event.toolName}`, { detail: `Call ${event.count} of the same kind was not made.` })
       case 'limit_reached':
         return notice('pause', `Reached its limit: ${event.reason.replaceAll('_', ' ')}`)
       case 'answer_incomplete':
-        return notice('wait', `The answer was ${event.reason.replaceAll('_', ' ')}; the model is asked again`)
+        return notice('warn', `The answer was ${event.reason.replaceAll('_', ' ')}; the model is asked again`)
       case 'model_retry':
-        return notice('wait', `The provider failed; attempt ${event.attempt + 1} follows after ${Math.round(event.waitMs / 100) / 10} s`, { detail: event.error })
+        return notice('warn', `The provider failed; attempt ${event.attempt + 1} follows after ${Math.round(event.waitMs / 100) / 10} s`, { detail: event.error })
       case 'compacted':
         return notice('idle', `The conversation was shortened for the model from ${event.before.toLocaleString('en')} to ${event.after.toLocaleString('en')} tokens`)
       case 'approval_requested':

@@ -118,7 +118,7 @@ function StateBadge({ schedule }: { schedule: Schedule }) {
     return <><Badge tone="fail" icon={<TriangleAlert aria-hidden size={12} />}>Suspended</Badge><p className="mt-1 max-w-xs text-xs text-fail"><WithCode text={schedule.error} /></p></>
   }
   if (!schedule.enabled) return <Badge tone="pause" icon={<CirclePause aria-hidden size={12} />}>Paused</Badge>
-  if (schedule.waitingSince) return <Badge tone="wait" icon={<Hourglass aria-hidden size={12} />}>Waits for the queue</Badge>
+  if (schedule.waitingSince) return <Badge icon={<Hourglass aria-hidden size={12} />}>Waits for the queue</Badge>
   return <Badge tone="ok" icon={<CircleCheck aria-hidden size={12} />}>Active</Badge>
 }
 

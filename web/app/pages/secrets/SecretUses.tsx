@@ -24,7 +24,7 @@ export function SecretUses({ secret }: { secret: Schemas['Secret'] }) {
         return (
           <li key={server} className="flex flex-wrap items-center gap-x-2 gap-y-1">
             <Link to="/mcp-servers/$name" params={{ name: server }} className="break-all text-accent-text hover:underline">{server}</Link>
-            {refused && <Badge tone="wait">Does not get it</Badge>}
+            {refused && <Badge tone="warn">Does not get it</Badge>}
             {refused && <Button size="sm" aria-label={`Allow ${server} to get ${secret.name}`} disabledReason={write.reason} onClick={() => setAllowing(refused)}>Allow…</Button>}
           </li>
         )

@@ -38,7 +38,7 @@ export function ModelsCard() {
       <Loaded query={query} what="The models could not be loaded.">
         {({ models, model, settings }) => (
           <>
-            {model && <p className="border-b border-line bg-wait-soft px-4 py-2 text-wait">The server replaces the model of every agent by {model}.</p>}
+            {model && <p className="border-b border-line bg-warn-soft px-4 py-2 text-warn">The server replaces the model of every agent by {model}.</p>}
             <ListTable
               label="Providers of models"
               rows={models}

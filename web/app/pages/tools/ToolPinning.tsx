@@ -26,5 +26,5 @@ export function ToolPinning({ server, tool }: { server: string; tool: string }) 
 function Changed({ server, tool }: { server: Schemas['McpServer']; tool: string }) {
   const tools = useQuery(mcpServerToolsQuery(server))
   const hasChanged = tools.data?.find((one) => one.name === tool)?.status === 'changed'
-  return hasChanged && <span className="text-wait">It is not what was accepted.</span>
+  return hasChanged && <span className="text-warn">It is not what was accepted.</span>
 }

@@ -21,7 +21,7 @@ import { capitalised, formatCount } from '~/util/format'
 import { ToolPinning } from './ToolPinning'
 
 type Tool = Schemas['Tool']
-const EFFECTS: Record<Tool['effect'], Tone> = { reads: 'ok', writes: 'run', destroys: 'fail', external: 'wait', coordinates: 'pause' }
+const EFFECTS: Record<Tool['effect'], Tone> = { reads: 'ok', writes: 'run', destroys: 'fail', external: 'warn', coordinates: 'pause' }
 const parse = (raw: RawSearch) => ({ q: raw.q || undefined, source: oneOf(['builtin', 'mcp'], raw.source), effect: oneOf(Object.keys(EFFECTS), raw.effect), tool: raw.tool })
 
 const idOf = (tool: Tool) => tool.qualifiedName ?? tool.name

@@ -1,6 +1,5 @@
 import { Link } from '@tanstack/react-router'
 import { memo, useMemo, useState } from 'react'
-import type { Tone } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { SkeletonRows } from '~/ui/Skeleton'
@@ -11,7 +10,6 @@ import { formatAbsolute, formatCount, formatDuration } from '~/util/format'
 import { describe } from './decisions'
 import type { WorkflowEvent, WorkflowTask } from './workflow-query'
 
-const DOTS: Record<Tone, string> = { ok: 'bg-ok-fill', run: 'bg-run-fill', wait: 'bg-wait-fill', fail: 'bg-fail-fill', pause: 'bg-pause-fill', idle: 'bg-idle-fill' }
 const STEP = 100
 
 type Props = { events: readonly WorkflowEvent[]; tasks: readonly WorkflowTask[]; selected: WorkflowTask | undefined; startedAt: string; onSelect: (key: string) => void; isLive: boolean }
@@ -65,7 +63,7 @@ const Row = memo(({ event, taskKey, startedAt, onSelect }: { event: WorkflowEven
       <time dateTime={event.at} title={formatAbsolute(event.at)} className="text-right text-xs whitespace-nowrap text-text-2">
         {formatDuration(Math.max(0, Date.parse(event.at) - Date.parse(startedAt)))}
       </time>
-      <span aria-hidden className={classes('size-2 rounded-full', DOTS[tone])} />
+      <span aria-hidden className={classes('size-2 rounded-full', `bg-${tone}-fill`)} />
       <div className="min-w-0">
         <p>
           {taskKey && (

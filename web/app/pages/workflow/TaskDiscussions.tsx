@@ -78,7 +78,7 @@ function Said({ entry }: { entry: Entry }) {
         <span className="font-medium text-text">{entry.agent}</span>
         {words(entry.entryType)}
         {entry.round != null && `round ${entry.round}`}
-        {entry.option && <Badge tone={/^(APPROVED|APPROVE|PASS)/.test(entry.option) ? 'ok' : 'wait'}>{entry.option}</Badge>}
+        {entry.option && <Badge tone={/^(APPROVED|APPROVE|PASS)/.test(entry.option) ? 'ok' : 'warn'}>{entry.option}</Badge>}
         {entry.runId && (
           <Link to="/runs/$runId" params={{ runId: entry.runId }} className="ml-auto rounded-sm text-accent-text hover:underline">
             Run

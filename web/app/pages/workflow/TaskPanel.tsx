@@ -80,7 +80,7 @@ export function TaskPanel({ workflow, task, status, events, onClose, onSelect }:
             <ul className="space-y-1.5">
               {verdicts.map((event) => (
                 <li key={event.seq}>
-                  <Badge tone={/^(PASS|APPROVE|COMMENT)/.test(String(event.data.verdict)) ? 'ok' : 'wait'}>{String(event.data.verdict)}</Badge> <span className="text-text-2"><WithCode text={describe(event).why} /></span>
+                  <Badge tone={/^(PASS|APPROVE|COMMENT)/.test(String(event.data.verdict)) ? 'ok' : 'warn'}>{String(event.data.verdict)}</Badge> <span className="text-text-2"><WithCode text={describe(event).why} /></span>
                 </li>
               ))}
             </ul>

@@ -38,7 +38,7 @@ export function PlanView({ plan }: { plan: Schemas['CheckedWorkflow'] }) {
                 <button type="button" onClick={() => setSelected(task.key)} className="rounded-sm font-medium hover:underline">
                   {task.title}
                 </button>
-                <Badge tone={task.agent ? 'run' : 'wait'}>{task.agent ?? 'No agent yet'}</Badge>
+                <Badge tone={task.agent ? 'run' : 'warn'}>{task.agent ?? 'No agent yet'}</Badge>
                 {!task.clear && <span className="text-xs text-text-2">a close choice</span>}
               </p>
               <p className="pl-4 text-xs break-words text-text-2"><WithCode text={capitalised(task.reason)} /></p>

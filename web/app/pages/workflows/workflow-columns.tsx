@@ -5,8 +5,6 @@ import { Rehearsal, Status, statusTone } from '~/ui/Badge'
 import { Duration, RelativeTime } from '~/ui/Values'
 import { formatCompact, formatMoney } from '~/util/format'
 
-const FILLS = { ok: 'fill-ok-fill', run: 'fill-run-fill', wait: 'fill-wait-fill', fail: 'fill-fail-fill', pause: 'fill-pause-fill', idle: 'fill-idle-fill' }
-
 function Progress({ facts }: { facts: ListedWorkflow }) {
   const { total: all, completed, skipped } = facts.taskCounts
   // What was skipped is over, but not done.
@@ -16,7 +14,7 @@ function Progress({ facts }: { facts: ListedWorkflow }) {
       <svg role="progressbar" aria-label={`Tasks done of ${facts.description.slice(0, 80)}`} aria-valuemin={0} aria-valuemax={all} aria-valuenow={completed} viewBox="0 0 100 6" preserveAspectRatio="none" className="block h-1.5 w-full flex-1 rounded-full">
         <rect width="100" height="6" className="fill-sunken" />
         <rect width={width(completed + skipped)} height="6" className="fill-idle-fill" />
-        <rect width={width(completed)} height="6" className={FILLS[statusTone(facts.status)]} />
+        <rect width={width(completed)} height="6" className={`fill-${statusTone(facts.status)}-fill`} />
       </svg>
       <span className="w-12 text-right text-xs whitespace-nowrap text-text-2">
         {completed} / {all}

@@ -150,7 +150,7 @@ function Explorer({ search, from, onChange }: { search: GraphSearch; from: strin
           </div>
         </div>
         {isTruncated && (
-          <p className="border-b border-line bg-wait-soft px-3 py-1.5 text-xs text-wait">
+          <p className="border-b border-line bg-warn-soft px-3 py-1.5 text-xs text-warn">
             There is more than the picture can show: the limit is {formatCount(MAX_NODES)} objects. Go fewer steps, or start at another object.
           </p>
         )}
