@@ -76,6 +76,10 @@ it('opens every screen without an error, a violation of the policy, a request el
   for (const secret of [all.server.token, ...session.map((cookie) => cookie.value)]) expect(found).not.toContain(secret)
   expect(found).not.toMatch(/emt_|emc_|ems_|Bearer/)
   expect(JSON.parse(found)).toMatchObject({ cookie: '', databases: [], stores: [] })
+  // `docs/web.md` names what the browser stores.
+  const stored = JSON.parse(found) as { local: object; session: object }
+  expect(Object.keys(stored.local).filter((key) => !/^(theme$|emergent-)/.test(key))).toEqual([])
+  expect(Object.keys(stored.session).filter((key) => !key.startsWith('tsr-scroll-restoration-'))).toEqual([])
   misbehaviour.check()
   await context.close()
 })
