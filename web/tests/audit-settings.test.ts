@@ -34,7 +34,8 @@ it('shows the settings everywhere', { timeout: 240_000 }, () =>
 it('filters the audit by what the URL says', { timeout: 120_000 }, async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/audit`)
-  await page.getByRole('listitem').filter({ hasText: 'Budget' }).first().waitFor()
+  await page.getByRole('listitem').filter({ hasText: 'Budget changed' }).first().waitFor()
+  await page.getByLabel('Action').locator('option', { hasText: 'MCP server: all' }).waitFor({ state: 'attached' })
   await page.getByLabel('Action').selectOption('agent')
   await page.waitForURL(/action=agent/)
   await page.getByText('4 shown').waitFor()

@@ -47,7 +47,7 @@ export const statusTone = (status: string): Tone => STATUSES[status]?.[0] ?? 'id
 export function Status({ status, detail }: { status: string; detail?: string | null | undefined }) {
   const [tone, Icon] = STATUSES[status] ?? (['idle', CircleDashed] as const)
   return (
-    <Badge tone={tone} icon={<Icon aria-hidden size={12} strokeWidth={2.25} className="shrink-0" />}>
+    <Badge tone={tone} title={detail ? words(detail) : undefined} icon={<Icon aria-hidden size={12} strokeWidth={2.25} className="shrink-0" />}>
       {capitalised(words(status))}
       {detail && <span className="min-w-0 truncate font-normal">· {words(detail)}</span>}
     </Badge>

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { formatRelative, formatSeen } from './format'
+import { formatRelative, formatSeen, words } from './format'
 
 it('rounds what is past down, and what comes to the nearest', () => {
   const now = Date.parse('2026-03-01T12:00:00Z')
@@ -10,4 +10,8 @@ it('rounds what is past down, and what comes to the nearest', () => {
 
 it('says that there are more than were counted', () => {
   expect([formatSeen(100, true), formatSeen(100, false), formatSeen(1200, true)]).toEqual(['100+', '100', '1,200+'])
+})
+
+it('says names of the API in plain words', () => {
+  expect([words('step_limit'), words('doom_loop'), words('mcp_server'), words('constructor')]).toEqual(['step limit', 'repeated the same call', 'MCP server', 'constructor'])
 })

@@ -52,8 +52,8 @@ export function formatAbsolute(at: string | number | Date): string {
   return Number.isNaN(date.getTime()) ? 'Invalid Date' : moment.format(date)
 }
 
-/** `step_limit` as words. */
-export const words = (name: string) => name.replaceAll('_', ' ')
+/** `step_limit` as words, and names that say little to people in other ones. */
+export const words = (name: string) => (name === 'doom_loop' ? 'repeated the same call' : name === 'mcp_server' ? 'MCP server' : name.replaceAll('_', ' '))
 export const capitalised = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 /** The last part of an id, which tells ids of one moment apart. */
 export const shortId = (id: string) => id.slice(-8)

@@ -13,8 +13,9 @@ import { ErrorState } from '~/ui/ErrorState'
 import { PageHeader } from '~/ui/PageHeader'
 import { Panel } from '~/ui/Panel'
 import { SkeletonRows } from '~/ui/Skeleton'
-import { formatCount } from '~/util/format'
+import { capitalised, formatCount, words } from '~/util/format'
 import { parseSince, parseTime, sinceTime } from '~/util/periods'
+import { actionWords } from './action-words'
 import { AuditRow } from './AuditRow'
 
 const parse = (raw: RawSearch) => ({
@@ -58,7 +59,7 @@ export function AuditPage() {
           <>
             <FilterBar isFiltered={isFiltered} onClear={clear} end={<span className="text-xs text-text-2">{formatCount(rows.length)}{hasMore && '+'} shown</span>}>
               <FilterText label="Search the subjects" placeholder="Search the subjects" value={subject} onChange={(next) => change({ subject: next })} />
-              <FilterSelect label="Action" value={action} options={actions.map((value) => ({ value, label: KINDS.includes(value) ? `${value}: all` : value }))} onChange={(next) => change({ action: next })} />
+              <FilterSelect label="Action" value={action} options={actions.map((value) => ({ value, label: KINDS.includes(value) ? `${capitalised(words(value))}: all` : actionWords(value) }))} onChange={(next) => change({ action: next })} />
               <FilterSelect label="Token" value={actor} options={tokens.map(({ id, name }) => ({ value: id, label: name }))} onChange={(next) => change({ actor: next })} />
               <FilterPeriod since={since} until={until} onChange={change} />
             </FilterBar>

@@ -5,12 +5,11 @@ import { JsonView } from '~/ui/JsonView'
 import { KeyValue } from '~/ui/KeyValue'
 import { RelativeTime } from '~/ui/Values'
 import { classes } from '~/util/classes'
-import { capitalised, formatAbsolute, words } from '~/util/format'
+import { formatAbsolute, words } from '~/util/format'
+import { actionWords } from './action-words'
 
 type Entry = Schemas['AuditEntry']
 
-/** `token.create` as "Token · create". */
-const actionWords = (action: string) => capitalised(words(action).replace('.', ' · '))
 /** A login by a link has an address and no token yet. */
 const actorOf = ({ token, runId, address }: Entry) => (runId ? 'An agent' : (token?.name ?? (address ? 'Without a token' : 'The server')))
 

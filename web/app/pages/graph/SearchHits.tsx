@@ -51,7 +51,7 @@ export function SearchHits({ search, onChange, onClear }: Props) {
               <span className="text-text-3">{count}</span>
             </button>
           ))}
-        {embedding === 'unavailable' && <Badge tone="warn">No embedder: {mode === 'vector' ? 'a search by meaning finds nothing' : 'these are the hits by words alone'}</Badge>}
+        {embedding === 'unavailable' && <Badge tone="warn">Search by meaning is off: {mode === 'vector' ? 'nothing can be found' : 'these are the hits by words alone'}</Badge>}
       </div>
       {hits.length === 0 ? (
         <EmptyState icon={<SearchX aria-hidden size={18} />} title="Nothing was found." action={<Button onClick={onClear}>Clear the search</Button>}>

@@ -1,6 +1,7 @@
 // The record of a run, put together from its events. The same events always give the same record, whether they came
 // at once, one by one, or over several connections.
 import type { Schemas } from '~/api/types'
+import { words } from '~/util/format'
 
 export type RunEvent = Schemas['RunEvent']
 type Message = Schemas['RunMessage']
@@ -111,9 +112,9 @@ export class RunRecord {
       case 'loop_detected':
         return notice('warn', `Warned: it repeats ${event.toolName}`, { detail: `Call ${event.count} of the same kind was not made.` })
       case 'limit_reached':
-        return notice('pause', `Reached its limit: ${event.reason.replaceAll('_', ' ')}`)
+        return notice('pause', `Reached its limit: ${words(event.reason)}`)
       case 'answer_incomplete':
-        return notice('warn', `The answer was ${event.reason.replaceAll('_', ' ')}; the model is asked again`)
+        return notice('warn', `The answer was ${words(event.reason)}; the model is asked again`)
       case 'model_retry':
         return notice('warn', `The provider failed; attempt ${event.attempt + 1} follows after ${Math.round(event.waitMs / 100) / 10} s`, { detail: event.error })
       case 'compacted':
@@ -139,7 +140,7 @@ export class RunRecord {
         this.#leaveCalls()
         this.live = undefined
         this.#endWait(at)
-        return notice(ENDS[event.status] ?? 'idle', `Ended: ${event.status}`, { detail: event.errorMessage ?? event.reason?.replaceAll('_', ' ') })
+        return notice(ENDS[event.status] ?? 'idle', `Ended: ${event.status}`, { detail: event.errorMessage ?? (event.reason ? words(event.reason) : undefined) })
       case 'text_so_far':
         this.live = { step: event.stepNumber, text: event.text, thoughts: this.live?.step === event.stepNumber ? this.live.thoughts : '', omitted: event.omittedChars ?? 0 }
         return

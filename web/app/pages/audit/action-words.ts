@@ -1,0 +1,9 @@
+import { capitalised, words } from '~/util/format'
+
+const PAST: Record<string, string> = { put: 'changed', update: 'changed', accept_tool: 'tool accepted', set_budget: 'budget changed', bulk_cancel: 'selection cancelled', bulk_resume: 'selection resumed' }
+
+/** What an entry says was done: `token.create` is "Token created". */
+export function actionWords(action: string): string {
+  const [kind = '', verb = ''] = action.split('.')
+  return capitalised(`${words(kind)} ${PAST[verb] ?? `${words(verb)}${verb.endsWith('e') ? 'd' : 'ed'}`}`)
+}
