@@ -2,7 +2,7 @@
 //! own, so that reverting a run deletes only that run's rows. Lists show a chunk once, however many runs
 //! named it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use emergent_domain::{
     author::Author,
@@ -188,19 +188,28 @@ pub fn get_relationship_with_flag(
     tx.query_opt(&sql, params![id, project], |row| Ok((Relationship::from_row_at(row, 1)?, row.get(0)?)))
 }
 
-/// Whether an author other than these runs named a source for an object or relationship.
-pub fn has_other_authors(
+/// Those of these objects or relationships for which an author other than these runs named a source.
+pub fn with_other_authors(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    entity: Uuid,
+    entities: &[Uuid],
     runs: &BTreeSet<RunId>,
-) -> Result<bool> {
-    let authors: Vec<RunId> = tx.query(
-        "SELECT DISTINCT said_by FROM graph_sources WHERE entity_id = $1 AND project_id = $2",
-        params![entity, project],
-        |row| row.get(0),
-    )?;
-    Ok(authors.iter().any(|author| !runs.contains(author)))
+) -> Result<HashSet<Uuid>> {
+    let mut found = HashSet::new();
+    for list in page::in_chunks(entities) {
+        let sql = format!(
+            "SELECT DISTINCT entity_id, said_by FROM graph_sources WHERE entity_id IN ({}) AND {}",
+            page::placeholders(2, list.len()),
+            page::on_row("project_id = $1")
+        );
+        let mut params = vec![Param::from(project)];
+        params.extend(list.into_iter().map(Param::from));
+        let authors: Vec<(Uuid, RunId)> = tx.query(&sql, &params, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        found.extend(
+            authors.into_iter().filter(|(_, author)| !runs.contains(author)).map(|(entity, _)| entity),
+        );
+    }
+    Ok(found)
 }
 
 /// The entities with sources that a run named, and how many of them each has, by id.

@@ -5,6 +5,7 @@ use emergent_domain::{
     relationship::{Relationship, RelationshipPatch},
 };
 use emergent_store::{Tx, revert, sources};
+use uuid::Uuid;
 
 use super::{
     CHANGED_SINCE, Entity, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunSet,
@@ -63,8 +64,11 @@ fn delete_each(
     report: &mut RevertReport,
     write: impl Fn(&mut Tx<'_>, &Relationship) -> Result<()>,
 ) -> Result<()> {
+    let live = planned(plans, UndoAction::Deleted).filter(|plan| plan.now.deleted_at.is_none());
+    let live: Vec<Uuid> = live.map(|plan| plan.now.id.0).collect();
+    let found_by_others = sources::with_other_authors(tx, ctx.project.id, &live, runs)?;
     for PendingUndo { now, before, .. } in planned(plans, UndoAction::Deleted) {
-        if now.deleted_at.is_none() && sources::has_other_authors(tx, ctx.project.id, now.id.0, runs)? {
+        if found_by_others.contains(&now.id.0) {
             report.add_conflict(Entity::edge(now), now.version, FOUND_BY_OTHERS);
             continue;
         }

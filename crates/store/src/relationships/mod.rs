@@ -1,7 +1,7 @@
 //! Relationships and their versions. `graph_relationships` holds the newest version of each, which may be a
 //! tombstone. Earlier versions are in `graph_relationship_versions` and never change.
 
-use std::sync::LazyLock;
+use std::{collections::HashSet, sync::LazyLock};
 
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RelationshipId},
@@ -129,6 +129,23 @@ const IS_LIVE: &str = "deleted_at IS NULL";
 /// One of the live relationships of an object.
 pub fn find_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Option<RelationshipId>> {
     Ok(list_live_of(tx, object, 1)?.pop())
+}
+
+/// Those of these objects that a relationship which is not deleted begins or ends at. The object at its other end may be
+/// deleted, which [`find_live_of`] examines.
+pub fn with_edges(tx: &mut Tx<'_>, objects: &[ObjectId]) -> Result<HashSet<ObjectId>> {
+    let mut found = HashSet::new();
+    for list in page::in_chunks(objects) {
+        let sql = format!(
+            "SELECT o.id FROM graph_objects AS o WHERE o.id IN ({})
+             AND (EXISTS (SELECT 1 FROM graph_relationships WHERE from_id = o.id AND {IS_LIVE})
+                 OR EXISTS (SELECT 1 FROM graph_relationships WHERE to_id = o.id AND {IS_LIVE}))",
+            page::placeholders(1, list.len())
+        );
+        let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        found.extend(tx.query(&sql, &params, |row| row.get::<ObjectId>(0))?);
+    }
+    Ok(found)
 }
 
 /// The ids of up to `limit` live relationships of an object.
