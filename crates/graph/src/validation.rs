@@ -235,11 +235,7 @@ impl Graph {
     }
 
     /// Runs a transaction as [`Graph::write_validated`] does, and rolls it back in every case. Returns its result.
-    pub async fn write_validated_and_roll_back<T, E, F>(
-        &self,
-        project: ProjectId,
-        work: F,
-    ) -> Result<T, E>
+    pub async fn write_validated_and_roll_back<T, E, F>(&self, project: ProjectId, work: F) -> Result<T, E>
     where
         F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + Sync + 'static,
         T: Send + 'static,
