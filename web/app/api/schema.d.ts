@@ -1067,7 +1067,8 @@ export interface paths {
         /**
          * Approves or denies a tool call, or answers a question: the run goes on when everything that it waits for is
          *     decided. Resumes (`approve`) or cancels (`deny`) an escalated workflow. Gives a discussion its outcome (`answer`), or
-         *     accepts its last proposal (`approve`). The first decision counts: a later one gets 409 with the first.
+         *     accepts its last proposal (`approve`), or cancels the workflow that waits for it (`deny`). The first decision counts: a
+         *     later one gets 409 with the first.
          */
         post: operations["decideApproval"];
         delete?: never;
@@ -3577,6 +3578,8 @@ export interface components {
         ChunkHit: {
             channels: components["schemas"]["Channels"];
             chunk: components["schemas"]["Chunk"];
+            /** @description The title of the document. Absent if the document was deleted in the meantime. */
+            documentTitle?: string | null;
             /**
              * Format: uuid
              * @description With `group`: the id of the document.
@@ -3868,8 +3871,8 @@ export interface components {
             answer?: unknown;
             /**
              * @description `approve` or `deny` a tool call; `answer` a question, or `deny` to leave it unanswered; `approve` resumes a
-             *     workflow and `deny` cancels it; `answer` is the outcome of a discussion, and `approve` accepts its last
-             *     proposal.
+             *     workflow and `deny` cancels it; `answer` is the outcome of a discussion, `approve` accepts its last
+             *     proposal, and `deny` cancels the workflow that waits for it.
              */
             decision: components["schemas"]["ApprovalDecision"];
             /** @description The `digest` of the request as it was read; 409 when it is another. */
@@ -4969,10 +4972,16 @@ export interface components {
             }[];
             dispatch?: components["schemas"]["Dispatch"] | null;
             event: components["schemas"]["EventKind"];
+            heldBack?: components["schemas"]["HeldBack"] | null;
             /** @description What the agent is told; a sentence about the event when not said. */
             input?: string | null;
             /** @description All of these labels. */
             labels: string[];
+            /**
+             * Format: int64
+             * @description While this many of its runs are unfinished, its events wait; null for no limit.
+             */
+            maxConcurrent?: number | null;
             /**
              * Format: int64
              * @description How often agents may set one another off before it no longer fires.
@@ -5026,7 +5035,10 @@ export interface components {
         FilterOp: "eq" | "ne" | "lt" | "lte" | "gt" | "gte" | "in" | "contains" | "exists";
         /** @description Two objects, and what may lie between them. */
         FindPath: {
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description The graph as it was at that moment. A key names the object that had it then.
+             */
             asOf?: string | null;
             direction?: components["schemas"]["Direction"];
             /** @description An object, by its id or as `Type/key`. */
@@ -5142,6 +5154,24 @@ export interface components {
             /** @example ok */
             status: string;
             version: string;
+        };
+        /** @description Events that wait because as many runs of their trigger are unfinished as `maxConcurrent` allows. */
+        HeldBack: {
+            /**
+             * Format: int64
+             * @description How many events wait.
+             */
+            events: number;
+            /**
+             * Format: int64
+             * @description The runs of the trigger that are queued, running or waiting.
+             */
+            unfinishedRuns: number;
+            /**
+             * Format: int64
+             * @description Those of them that wait for a person.
+             */
+            waitingRuns: number;
         };
         Hit: {
             channels: components["schemas"]["Channels"];
@@ -7509,7 +7539,7 @@ export interface components {
         Traverse: {
             /**
              * Format: date-time
-             * @description The graph as it was at that moment.
+             * @description The graph as it was at that moment. A key names the object that had it then.
              */
             asOf?: string | null;
             direction?: components["schemas"]["Direction"];
@@ -19565,7 +19595,7 @@ export interface operations {
             query?: {
                 /**
                  * @description The object as it was at that moment, with the sources that were known then. A key names the object that had it
-                 *     last.
+                 *     then.
                  */
                 asOf?: string;
             };
@@ -19882,7 +19912,7 @@ export interface operations {
                 direction?: "out" | "in" | "both";
                 /** @description Only relationships of one of these types. */
                 type?: string[];
-                /** @description The relationships that were live at that moment, as they were then. A key names the object that had it last. */
+                /** @description The relationships that were live at that moment, as they were then. A key names the object that had it then. */
                 asOf?: string;
                 /** @description The maximum number of results; the default is 50. */
                 limit?: number;
@@ -20387,7 +20417,7 @@ export interface operations {
                 fromId?: string;
                 /** @description Only relationships to this object: its id, or `Type/key`. */
                 toId?: string;
-                /** @description The relationships that were live at that moment, as they were then. A key names the object that had it last. */
+                /** @description The relationships that were live at that moment, as they were then. A key names the object that had it then. */
                 asOf?: string;
                 /** @description The maximum number of results; the default is 50. */
                 limit?: number;
