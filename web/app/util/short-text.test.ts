@@ -14,6 +14,7 @@ it('takes the first sentence, on one line', () => {
 it('leaves out Markdown and the labels of prompts, but no part of a name', () => {
   expect(shortText('## **Goal**\n- Read `notes_old` and [the plan](https://example.com/plan)')).toBe('Goal - Read notes_old and the plan')
   expect(shortText('- one')).toBe('one')
+  expect(shortText('Read **all** releases of `today`.')).toBe('Read all releases of today.')
   expect(shortText('entities_delete Note/old')).toBe('entities_delete Note/old')
   expect(shortText('TASK: Pay the invoices of October')).toBe('Pay the invoices of October')
   expect(shortText('TESTING TASK: Check the totals')).toBe('Check the totals')

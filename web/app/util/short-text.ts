@@ -5,8 +5,9 @@ const MAX_LETTERS = 80
 
 /** Labels that the server puts before the prompts of tasks and discussions. */
 const LABELS = /^((TESTING )?TASK|REVIEW|DISCUSSION|Break this work down into tasks and make them with your tools): /
-/** Marks of Markdown. An underscore is part of many names, so only a pair of them is one. */
-const MARKS = /\*\*|\b__|__\b|`+|(^|\s)#{1,6}(?=\s)|^\s*[-*+>](?=\s)/g
+/** Marks of Markdown: of lines, and within a line. An underscore is part of many names, so only a pair of them is one. */
+const LINE_MARKS = /(^|\s)#{1,6}(?=\s)|^\s*[-*+>](?=\s)/g
+const WORD_MARKS = /\*\*|\b__|__\b|`+/g
 /** A sentence ends before a capital letter, and is longer than an abbreviation or a greeting. */
 const SENTENCE = /^.{20,}?[.!?](?=\s\p{Lu})/u
 
@@ -14,7 +15,8 @@ const SENTENCE = /^.{20,}?[.!?](?=\s\p{Lu})/u
 export function shortText(text: string): string {
   const plain = text
     .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
-    .replace(MARKS, ' ')
+    .replace(LINE_MARKS, ' ')
+    .replace(WORD_MARKS, '')
     .replace(/\s+/g, ' ')
     .trim()
     .replace(LABELS, '')
