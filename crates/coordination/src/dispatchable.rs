@@ -21,10 +21,11 @@ pub(crate) fn dispatchable_agents(tx: &mut Tx<'_>, project: ProjectId) -> Result
 
 /// Whether an agent may be chosen for a task that does not name it. An internal agent of a product is a helper of the
 /// product's other agents: it is chosen only if the project says so. An internal agent that the project defined
-/// itself says so with `config.dispatchable`.
+/// itself says so with `config.dispatchable`. Any other agent can refuse with `config.dispatchable: false`.
 pub(crate) fn is_selectable(definition: &AgentDefinition, settings: &CoordinationSettings) -> bool {
     let is_helper = definition.visibility == Visibility::Internal && definition.product.is_some();
-    definition.is_dispatchable() && (!is_helper || settings.select_internal_agents)
+    let may_start = definition.is_dispatchable() && !definition.is_only_named();
+    may_start && (!is_helper || settings.select_internal_agents)
 }
 
 /// The agents that somebody may name in a task, a discussion or a workflow.

@@ -119,6 +119,23 @@ both_engines! {
         house.close().await;
     }
 
+    async fn an_agent_that_is_not_dispatchable_is_only_given_tasks_that_name_it(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("writer", [says("Written.")])
+            .agent("guide", [says("Guided.")]);
+        let house = House::open(&db, model).await;
+        house.agent("writer", &[]).await;
+        let guide = AgentDefinition { visibility: Visibility::Project, ..internal("guide", false) };
+        house.dispatcher.executor().create_agent(house.actor(), guide).await.unwrap();
+        let review = || NewTask { title: "Review the code changes with the guide".into(), ..titled("") };
+        let id = house.dispatch(vec![review()]).await;
+        assert_eq!(house.completed(id).await.tasks[0].task.assigned_agent.as_deref(), Some("writer"));
+        let named = NewTask { assigned_agent: Some("guide".into()), ..review() };
+        let id = house.dispatch(vec![named]).await;
+        assert_eq!(house.completed(id).await.tasks[0].task.assigned_agent.as_deref(), Some("guide"));
+        house.close().await;
+    }
+
     async fn a_sentence_model_is_asked_where_words_do_not_decide(db: TestDb) {
         let model = ScriptedModel::default()
             .agent("chef", [says("Served."), says("Served again.")])

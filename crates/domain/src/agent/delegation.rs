@@ -26,6 +26,11 @@ impl AgentDefinition {
         self.visibility != Visibility::Internal || self.config.get(DISPATCHABLE) == Some(&Value::Bool(true))
     }
 
+    /// Returns whether the dispatcher leaves this agent to tasks that name it: `config.dispatchable` is `false`.
+    pub fn is_only_named(&self) -> bool {
+        self.config.get(DISPATCHABLE) == Some(&Value::Bool(false))
+    }
+
     /// Returns whether the agent keeps the model of its definition when a run that was started with another
     /// model starts it. A remote agent does in any case: with another model it would be another agent.
     pub fn pins_model(&self) -> bool {
