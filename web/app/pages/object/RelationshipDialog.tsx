@@ -1,6 +1,6 @@
 // One relationship: what it says, who wrote each version in which run and call, and its deletion.
 import { useMutation, type UseMutationResult, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { api, unwrap, unwrapPage } from '~/api/client'
 import { objectQuery, type Relationship } from '~/api/graph'
 import { keys } from '~/api/keys'
@@ -27,32 +27,40 @@ const contentOf = ({ properties, weight, deletedAt }: Relationship) => ({ ...(de
 export function RelationshipDialog({ id, object, disabledReason, restoreReason, onClose }: Props) {
   const history = useQuery({
     queryKey: [...keys.objects, 'edge', id],
+    // What an earlier dialog read is forgotten: only the newest version can be changed.
+    gcTime: 0,
     queryFn: ({ signal }) => unwrapPage(api.GET('/api/graph/relationships/{id}/history', { params: { path: { id }, query: { limit: 100 } }, signal })),
   })
-  const newest = history.data?.items[0]
   const client = useQueryClient()
-  const [saved, setSaved] = useState<number>()
+  const box = useRef<HTMLDivElement>(null)
+  const [isSaved, setIsSaved] = useState(true)
+  // What was saved here last. It is there before the history is read again.
+  const [saved, setSaved] = useState<Relationship>()
+  const listed = history.data?.items[0]
+  const newest = saved && !(listed && listed.version > saved.version) ? saved : listed
   const change: Change = useMutation({
     mutationFn: (make) => make(),
-    onSuccess: async ({ version, deletedAt }) => {
-      toast(deletedAt ? 'The relationship was deleted.' : `The relationship is now version ${version}.`)
-      await client.invalidateQueries({ queryKey: keys.objects })
-      setSaved(version)
+    onSuccess: (edge) => {
+      toast(edge.deletedAt ? 'The relationship was deleted.' : `The relationship is now version ${edge.version}.`)
+      // The button that was pressed goes away, and the focus must not.
+      box.current?.focus()
+      setSaved(edge)
+      void client.invalidateQueries({ queryKey: keys.objects })
     },
   })
   const otherId = newest?.fromId === object.id ? newest.toId : newest?.fromId
   const other = useQuery({ ...objectQuery(otherId ?? ''), enabled: otherId !== undefined }).data
   const nameOf = (end: string) => (end === object.id ? object.title : other ? titleOf(other) : shortId(end))
   return (
-    <Dialog open onClose={onClose} size="lg" title={newest ? `${nameOf(newest.fromId)} ${words(newest.type)} ${nameOf(newest.toId)}` : 'Relationship'}>
+    <Dialog open onClose={onClose} isSaved={isSaved} size="lg" title={newest ? `${nameOf(newest.fromId)} ${words(newest.type)} ${nameOf(newest.toId)}` : 'Relationship'}>
       <Loaded query={history} what="The relationship could not be loaded.">
         {(page) => (
-          <div className="space-y-5 pb-3">
+          <div ref={box} tabIndex={-1} className="space-y-5 pb-3 outline-none">
             {newest?.deletedAt ? (
               <Button variant="primary" busy={change.isPending} disabledReason={restoreReason} onClick={() => change.mutate(() => unwrap(api.POST('/api/graph/relationships/{id}/restore', { params: { path: { id } } })))}>Restore the relationship</Button>
             ) : (
               // What was saved here is edited next. A version of somebody else does not replace what is typed.
-              newest && <Edit key={saved} edge={newest} change={change} disabledReason={disabledReason} />
+              newest && <Edit key={saved?.version} edge={newest} change={change} onSame={setIsSaved} disabledReason={disabledReason} />
             )}
             <InlineError error={change.error} />
             <ol aria-label="History" className="divide-y divide-line rounded-md border border-line">
@@ -82,17 +90,22 @@ export function RelationshipDialog({ id, object, disabledReason, restoreReason, 
 
 type Content = { properties: Relationship['properties']; weight?: number | null }
 
-function Edit({ edge, change, disabledReason }: { edge: Relationship; change: Change; disabledReason: string | undefined }) {
+function Edit({ edge, change, onSame, disabledReason }: { edge: Relationship; change: Change; onSame: (isSame: boolean) => void; disabledReason: string | undefined }) {
   // The version that is edited does not move while somebody types.
   const [base] = useState(edge)
   const [content, setContent] = useState<Content>(() => contentOf(base))
   const [isBroken, setBroken] = useState(false)
-  const [asks, setAsks] = useState(false)
+  const [asks, setAsks] = useState<boolean>()
   const path = { id: base.id }
   const expectedVersion = base.version
   const { properties } = Object(content) as Partial<Content>
   const isWhole = typeof properties === 'object' && properties !== null && !Array.isArray(properties)
-  const saveReason = disabledReason ?? (isBroken ? 'Correct the JSON first.' : !isWhole ? 'Write { "properties": { … } }.' : JSON.stringify(content) === JSON.stringify(contentOf(base)) ? 'Nothing was changed yet.' : undefined)
+  const isSame = !isBroken && JSON.stringify(content) === JSON.stringify(contentOf(base))
+  useEffect(() => {
+    onSame(isSame)
+    return () => onSame(true)
+  }, [isSame, onSame])
+  const saveReason = disabledReason ?? (isBroken ? 'Correct the JSON first.' : !isWhole ? 'Write { "properties": { … } }.' : isSame ? 'Nothing was changed yet.' : undefined)
   // What else was written is sent as well, so that the server names it.
   const save = () => unwrap(api.PATCH('/api/graph/relationships/{id}', { params: { path }, body: { ...content, properties: propertyChanges(base.properties, content.properties), weight: content.weight ?? null, expectedVersion } }))
   const remove = () => unwrap(api.DELETE('/api/graph/relationships/{id}', { params: { path, query: { expectedVersion } } }))
@@ -101,8 +114,16 @@ function Edit({ edge, change, disabledReason }: { edge: Relationship; change: Ch
       <JsonField label="Properties and weight" value={content} onBroken={setBroken} onChange={(value) => setContent(value as Content)} />
       <div className="flex flex-wrap items-center gap-2">
         <Button variant="primary" busy={change.isPending} disabledReason={saveReason} onClick={() => change.mutate(save)}>Save</Button>
-        {asks ? <Button variant="danger" busy={change.isPending} onClick={() => change.mutate(remove)}>Delete the relationship</Button> : <Button disabledReason={disabledReason} onClick={() => setAsks(true)}>Delete…</Button>}
-        {asks && <span className="text-text-2">Both objects stay, and it can be restored here.</span>}
+        {asks ? (
+          // A second click at the same place keeps it.
+          <>
+            <Button autoFocus onClick={() => setAsks(false)}>Keep</Button>
+            <Button variant="danger" busy={change.isPending} onClick={() => change.mutate(remove)}>Delete the relationship</Button>
+            <span className="text-text-2">Both objects stay, and it can be restored here.</span>
+          </>
+        ) : (
+          <Button autoFocus={asks === false} disabledReason={disabledReason} onClick={() => setAsks(true)}>Delete…</Button>
+        )}
       </div>
     </div>
   )
