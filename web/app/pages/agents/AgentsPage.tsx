@@ -46,7 +46,7 @@ export function AgentsPage() {
   const stats = useQuery({ ...runStatsQuery, enabled: readsRuns }).data
   const recent = useQuery({ ...recentRunsQuery({}, 100), enabled: readsRuns }).data
   const columns = useMemo(() => agentColumns(stats, recent?.items ?? []), [stats, recent])
-  useActions(useMemo(() => [{ id: 'agents-new', label: 'Create an agent…', group: 'On this page', disabledReason: write.reason, run: () => change({ dialog: 'new' }) }], [change, write.reason]))
+  useActions(useMemo(() => [{ id: 'agents-new', label: 'Create an agent…', group: 'On this page', disabledReason: write.reason, run: () => change({ dialog: 'new' }, { push: true }) }], [change, write.reason]))
   const create = (
     <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => change({ dialog: 'new' }, { push: true })}>
       Create an agent

@@ -24,7 +24,8 @@ export function CreateAgentDialog({ onClose }: { onClose: () => void }) {
     onSuccess: (agent) => {
       toast(`The agent ${agent.name} was created.`)
       void client.invalidateQueries({ queryKey: keys.agents })
-      void navigate({ to: '/agents/$agentId', params: { agentId: agent.name } })
+      // Back leads to the list, and not to an empty form.
+      void navigate({ to: '/agents/$agentId', params: { agentId: agent.name }, replace: true })
     },
   })
   const disabledReason = write.reason ?? whyNotSaved(draft, broken)

@@ -26,7 +26,8 @@ export function CreateObjectDialog({ type, onClose }: { type: string | undefined
     onSuccess: (object) => {
       toast(`${titleOf(object)} was created.`)
       void client.invalidateQueries({ queryKey: keys.objects })
-      void navigate({ to: '/graph/objects/$objectId', params: { objectId: object.id } })
+      // Back leads to the list, and not to an empty form.
+      void navigate({ to: '/graph/objects/$objectId', params: { objectId: object.id }, replace: true })
     },
   })
   const submit = () => {

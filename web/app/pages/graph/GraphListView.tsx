@@ -59,7 +59,7 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
   useActions(
     useMemo(
       () => [
-        { id: 'graph-create', label: 'Create an object…', group: 'On this page', disabledReason: changeReason, run: () => onChange({ dialog: 'create' }) },
+        { id: 'graph-create', label: 'Create an object…', group: 'On this page', disabledReason: changeReason, run: () => onChange({ dialog: 'create' }, { push: true }) },
         { id: 'graph-import', label: 'Import objects…', group: 'On this page', disabledReason: changeReason, run: () => onChange({ dialog: 'import' }) },
         { id: 'graph-export', label: 'Export the graph', group: 'On this page', run: () => void runExport() },
       ],
