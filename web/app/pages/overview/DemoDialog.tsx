@@ -19,16 +19,13 @@ import { GOAL } from './demo'
 const GUIDE = 'demo-guide'
 const model = { provider: 'rehearsal', name: 'walkthrough' }
 
-/** Creates the agent that a script plays in the chat, and returns its name; undefined if it could not be created. */
-export async function createGuide(): Promise<string | undefined> {
+/** Creates the agent that a script plays in the chat, and returns its name. No task of a workflow is given to it. */
+export async function createGuide(): Promise<string> {
   try {
-    await unwrap(api.POST('/api/admin/agents', { body: { name: GUIDE, description: 'A script that searches the graph for your words.', tools: ['search_hybrid'], model } }))
+    await unwrap(api.POST('/api/admin/agents', { body: { name: GUIDE, description: 'A script that searches the graph for your words.', tools: ['search_hybrid'], model, config: { dispatchable: false } } }))
   } catch (error) {
     // It may be there from an earlier visit.
-    if (!(error instanceof ApiError) || error.status !== 409) {
-      toast('The agent could not be created.', { kind: 'failed', description: (error as Error).message })
-      return
-    }
+    if (!(error instanceof ApiError) || error.status !== 409) throw error
   }
   return GUIDE
 }

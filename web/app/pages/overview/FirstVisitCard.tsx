@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Check, Play, X } from 'lucide-react'
 import { Fragment, lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
@@ -9,6 +9,7 @@ import { useScope, useSession } from '~/api/session'
 import { Button, IconButton } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { Skeleton } from '~/ui/Skeleton'
+import { toast } from '~/ui/toast'
 import { classes } from '~/util/classes'
 import { noteFirstSteps, useFirstSteps } from '~/util/first-steps'
 import { connectedProviders } from '~/util/providers'
@@ -56,10 +57,15 @@ export function FirstVisitCard() {
   const write = useScope('agents:write')
   const navigate = useNavigate()
   const [isAsking, setAsking] = useState(false)
-  const openChat = async () => {
-    const agent = await (await loadDemo()).createGuide()
-    if (agent) void navigate({ to: '/chat', search: { agent } })
-  }
+  const client = useQueryClient()
+  const openChat = useMutation({
+    mutationFn: async () => (await loadDemo()).createGuide(),
+    onSuccess: (agent) => {
+      void client.invalidateQueries({ queryKey: keys.agents })
+      void navigate({ to: '/chat', search: { agent } })
+    },
+    onError: ({ message }) => toast('The agent could not be created.', { kind: 'failed', description: message }),
+  })
   const { isShown, played, looked, connected, chatted, isUnknown, server, workflow } = useProgress()
   if (!isShown) return null
   return (
@@ -83,7 +89,7 @@ export function FirstVisitCard() {
           {connected === false ? (
             <>
               <p>Agents answer with a model, and this server has a key for none: <To to="/settings">connect one</To>. Until then, a script can search the graph for your words.</p>
-              <p className="mt-2"><Button size="sm" disabledReason={chat.reason ?? write.reason} onClick={() => void openChat()}>Chat with a script</Button></p>
+              <p className="mt-2"><Button size="sm" busy={openChat.isPending} disabledReason={chat.reason ?? write.reason} onClick={() => openChat.mutate()}>Chat with a script</Button></p>
             </>
           ) : (
             <p>Ask an agent in the <To to="/chat">chat</To> about the graph and your <To to="/documents">documents</To>.{server && !server.model && <> The search without an agent needs <Code>EMERGENT_MODEL</Code>.</>}</p>
