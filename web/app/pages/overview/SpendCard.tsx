@@ -1,6 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { budgetsQuery, recentRunsQuery } from '~/api/queries'
+import { api, unwrapPage } from '~/api/client'
+import { keys } from '~/api/keys'
+import { budgetsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
 import type { Schemas } from '~/api/types'
 import { Card } from '~/ui/Card'
@@ -42,9 +44,17 @@ export function SpendCard() {
 /** Without a limit the server counts nothing, so this is what the runs cost that were started today (UTC): the newest 100. */
 function Unlimited() {
   const { allowed } = useScope('admin:read')
-  const runs = useQuery({ ...recentRunsQuery({ since: `${new Date().toISOString().slice(0, 10)}T00:00:00Z` }, 100), enabled: allowed }).data
+  const since = `${new Date().toISOString().slice(0, 10)}T00:00:00Z`
+  // So many runs are read once a minute, and not after every event of a run.
+  const { data: runs, error } = useQuery({
+    queryKey: [...keys.runs, 'today', since],
+    enabled: allowed,
+    staleTime: 60_000,
+    refetchInterval: 60_000,
+    queryFn: ({ signal }) => unwrapPage(api.GET('/api/admin/runs', { params: { query: { since, limit: 100 } }, signal })),
+  })
   const usd = runs?.items.reduce((sum, run) => sum + (run.tokenUsage.totalCost ?? 0), 0)
-  return <Amounts name="Project" text={usd === undefined ? 'No limit set' : `${runs?.cursor ? 'At least ' : ''}${formatSpent(usd, 0, null, formatMoney)}`} />
+  return <Amounts name="Project" text={error ? 'Spend not known, no limit set' : usd === undefined ? 'No limit set' : `${runs?.cursor ? 'At least ' : ''}${formatSpent(usd, 0, null, formatMoney)}`} />
 }
 
 /** The meter shows what was charged. What is reserved for calls under way is named apart, because most of it is not charged in the end. */
