@@ -9,6 +9,7 @@ import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { Field, Select } from '~/ui/Field'
 import { toast } from '~/ui/toast'
 import { randomKey } from '~/util/random-key'
+import { againText } from '../documents/extraction-states'
 
 type Props = { document: Document; onClose: () => void }
 
@@ -44,7 +45,7 @@ export function ReadAgainDialog({ document, readers, onClose }: Props & { reader
       return unwrap(
         api.POST('/api/admin/agents/{agentId}/trigger', {
           params: { path: { agentId: name }, header: { 'Idempotency-Key': key } },
-          body: { input: `Read the document “${document.title}” (${document.id}) again.`, context: { event: 'on_document_ingested', document: { id: document.id, title: document.title, mimeType: document.mimeType, chunks: shown, ...goesOn } } },
+          body: { input: againText(document), context: { event: 'on_document_ingested', document: { id: document.id, title: document.title, mimeType: document.mimeType, chunks: shown, ...goesOn } } },
         }),
       )
     },

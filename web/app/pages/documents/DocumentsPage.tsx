@@ -44,7 +44,8 @@ function columnsFor(states: Map<string, Attempt>): Column<Document>[] {
         if (!attempt) return <span className="text-text-3">–</span>
         const failure = failureOf(attempt)?.replaceAll('`', '')
         if (!failure && 'run' in attempt) return <Status status={attempt.run.status} detail={attempt.run.reason} />
-        return <span title={`${'run' in attempt ? attempt.run.agentName : attempt.refused.agentName}: ${failure}`} className="line-clamp-2 text-xs whitespace-normal text-fail">Stored, not extracted: {failure}</span>
+        const text = `${'run' in attempt ? attempt.run.agentName : attempt.refused.agentName} could not read it: ${failure}`
+        return <span title={text} className="line-clamp-2 text-xs whitespace-normal text-fail">{text}</span>
       },
     },
     { key: 'created', head: 'Added', width: '76px', align: 'end', cell: (document) => <RelativeTime at={document.createdAt} className="text-text-2" /> },

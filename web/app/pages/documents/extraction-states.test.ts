@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Run } from '~/api/types'
-import { extractionStates, failureOf, type Firing } from './extraction-states'
+import { againText, extractionStates, failureOf, type Firing } from './extraction-states'
 
 const DOCUMENT = '0198c0de-0000-7000-8000-000000000001'
 const firing = (agentName: string, more: Partial<Firing>): Firing => ({ id: agentName, agentName, event: 'on_document_ingested', entityId: DOCUMENT, status: 'admitted', createdAt: '2026-03-01T12:00:00Z', depth: 0, dueAt: '2026-03-01T12:00:00Z', ...more })
@@ -19,8 +19,10 @@ it('shows the agent that could not read a document, whichever came first', () =>
 })
 
 it('shows the newest attempt of each agent', () => {
-  const again = run('r2', 'extractor', { inputPreview: `Read the document “Notes” (${DOCUMENT}) again.`, createdAt: '2026-03-01T13:00:00Z' })
+  const again = run('r2', 'extractor', { inputPreview: againText({ id: DOCUMENT, title: 'Notes '.repeat(60) }).slice(0, 200), createdAt: '2026-03-01T13:00:00Z' })
   expect(extractionStates([refused, read], [run('r1', 'digest', {}), again]).get(DOCUMENT)).toMatchObject({ run: { status: 'completed' } })
+  // Runs of earlier versions were asked in other words.
+  expect(failure([refused], [{ ...again, inputPreview: `Read the document “Notes” (${DOCUMENT}) again.` }])).toBeUndefined()
   expect(failure([refused], [{ ...again, createdAt: '2026-03-01T11:00:00Z' }])).toBe('no model')
 })
 

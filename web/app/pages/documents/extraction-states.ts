@@ -9,8 +9,10 @@ export type Attempt = { run: Run } | { refused: Firing }
 /** Whether an agent should have read a document and was not allowed to start. */
 export const isRefused = (firing: Firing) => firing.event === 'on_document_ingested' && firing.status === 'refused' && !firing.runId
 
-/** The end of the text with which a person lets an agent read a document once more. */
-const AGAIN = /\(([0-9a-f-]{36})\) again\.$/
+/** The text with which a person lets an agent read a document once more. The id comes first, because lists have only the start of a long text. */
+export const againText = ({ id, title }: { id: string; title: string }) => `Read the document ${id} again: “${title}”`
+/** Earlier texts have the id at the end. */
+const AGAIN = /^Read the document (?:“.*” \()?([0-9a-f-]{36})\)? again/s
 
 /** Why an attempt did not extract anything; `undefined` if it did, or still may. */
 export function failureOf(attempt: Attempt): string | undefined {
