@@ -17,7 +17,14 @@ it('names a passage by its document and its position there', () => {
   expect(names([passage('1'), passage('2')])).toEqual(['House rules.md ×2'])
 })
 
-it('shows what has the same name once, with a count', () => {
-  expect(names([knows('r1'), knows('r2'), knows('r3')])).toEqual(['worked with ×3'])
-  expect(names([person('a', 'Ada'), { ...person('b', 'Ada'), type: 'Machine' }])).toEqual(['Ada', 'Ada'])
+it('shows what opens the same once, with a count', () => {
+  const people = [person('a', 'Ada'), person('b', 'Babbage')]
+  expect(names([...people, knows('r1', 'a', 'b'), knows('r2', 'a', 'b')])).toEqual(['Ada', 'Babbage', 'Ada worked with Babbage ×2'])
+  expect(names([person('a', 'Ada'), person('a', 'Ada')])).toEqual(['Ada ×2'])
+})
+
+it('keeps sources of one name apart that open something else', () => {
+  expect(names([person('a', 'Ada'), person('b', 'Ada')])).toEqual(['Ada', 'Ada'])
+  expect(names([knows('r1'), knows('r2')])).toEqual(['worked with', 'worked with'])
+  expect(names([knows('r1', 'a', 'b'), knows('r2', 'c', 'd')])).toEqual(['worked with', 'worked with'])
 })

@@ -3,7 +3,7 @@ import type { Schemas } from '~/api/types'
 import { shortId, words } from '~/util/format'
 
 export type Citation = Schemas['Citation']
-export type NamedSource = { source: Citation; name: string; /** How many sources have this name. */ count: number }
+export type NamedSource = { source: Citation; name: string; /** How many sources open the same under this name. */ count: number }
 
 const ownName = ({ title, key, id }: Citation) => title || key || shortId(id)
 
@@ -16,13 +16,15 @@ export function nameOf(source: Citation, all: readonly Citation[]): string {
   return from || to ? `${from ? ownName(from) : '…'} ${words(type)} ${to ? ownName(to) : '…'}` : source.title || words(type)
 }
 
-/** The sources by their names, relationships last: what is connected says less than what it connects. */
+/** The sources by what they open and their names, relationships last: what is connected says less than what it connects. */
 export function namedSources(sources: readonly Citation[]): NamedSource[] {
   const rank = ({ kind }: Citation) => Number(kind === 'relationship')
   const named = new Map<string, NamedSource>()
   for (const source of [...sources].sort((a, b) => rank(a) - rank(b))) {
     const name = nameOf(source, sources)
-    const key = `${source.kind} ${source.type} ${name}`
+    // Two objects of one name are two sources.
+    const { id, kind, type, index, fromId, toId, documentId } = source
+    const key = [kind, type, name, fromId ? [fromId, toId] : documentId ? [documentId, index] : id].join()
     const known = named.get(key)
     if (known) known.count += 1
     else named.set(key, { source, name, count: 1 })
