@@ -10,6 +10,7 @@ import type { RawSearch } from '~/hooks/use-url-state'
 import { isRegistered, useRegisteredActions } from '~/util/actions'
 import { formatRelative, shortId, words } from '~/util/format'
 import { titleOf } from '~/util/objects'
+import { shortText } from '~/util/short-text'
 import { PAGES } from './navigation'
 
 export type Entry = { id: string; group: string; label: string; hint?: string; run: () => void }
@@ -83,7 +84,7 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
       entries.push({ id: agent.id, group: 'Agents', label: agent.name, hint: agent.description.slice(0, 60), run: () => void navigate({ to: '/agents/$agentId', params: { agentId: agent.id } }) })
     }
     for (const run of runs.data?.items ?? []) {
-      entries.push({ id: run.id, group: 'Runs', label: `${run.agentName} ${shortId(run.id)}${run.inputPreview ? `: ${run.inputPreview}` : ''}`, hint: `${words(run.status)} · ${formatRelative(Date.parse(run.createdAt), Date.now())}`, run: () => void navigate({ to: '/runs/$runId', params: { runId: run.id } }) })
+      entries.push({ id: run.id, group: 'Runs', label: `${run.agentName} ${shortId(run.id)}${run.inputPreview ? `: ${shortText(run.inputPreview)}` : ''}`, hint: `${words(run.status)} · ${formatRelative(Date.parse(run.createdAt), Date.now())}`, run: () => void navigate({ to: '/runs/$runId', params: { runId: run.id } }) })
     }
     for (const workflow of (workflows.data?.items ?? []).filter((one) => matches(q, one.description)).slice(0, LIMIT)) {
       entries.push({ id: workflow.id, group: 'Workflows', label: workflow.description || workflow.id, hint: words(workflow.status), run: () => void navigate({ to: '/workflows/$workflowId', params: { workflowId: workflow.id } }) })

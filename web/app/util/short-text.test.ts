@@ -16,6 +16,8 @@ it('leaves out Markdown and the labels of prompts, but no part of a name', () =>
   expect(shortText('- one')).toBe('one')
   expect(shortText('Read **all** releases of `today`.')).toBe('Read all releases of today.')
   expect(shortText('entities_delete Note/old')).toBe('entities_delete Note/old')
+  expect(shortText('Compare __init__.py with src/__main__.py, `__all__` and __dirname')).toBe('Compare __init__.py with src/__main__.py, __all__ and __dirname')
+  expect(shortText('Read __all__ releases, and __no drafts__.')).toBe('Read all releases, and no drafts.')
   expect(shortText('TASK: Pay the invoices of October')).toBe('Pay the invoices of October')
   expect(shortText('TESTING TASK: Check the totals')).toBe('Check the totals')
   expect(shortText('DISCUSSION: How do we agree on the fuel surcharge?')).toBe('How do we agree on the fuel surcharge?')

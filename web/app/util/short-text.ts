@@ -5,9 +5,10 @@ const MAX_LETTERS = 80
 
 /** Labels that the server puts before the prompts of tasks and discussions. */
 const LABELS = /^((TESTING )?TASK|REVIEW|DISCUSSION|Break this work down into tasks and make them with your tools): /
-/** Marks of Markdown: of lines, and within a line. An underscore is part of many names, so only a pair of them is one. */
+/** Marks of Markdown: of lines, and within a line. Underscores are part of many names, as of `__init__.py`, so only those around words are marks. */
 const LINE_MARKS = /(^|\s)#{1,6}(?=\s)|^\s*[-*+>](?=\s)/g
-const WORD_MARKS = /\*\*|\b__|__\b|`+/g
+const UNDERSCORES = /(?<![\w/.`])__((?:(?!__).)+)__(?![\w/`]|\.\w)/g
+const WORD_MARKS = /\*\*|`+/g
 /** A sentence ends before a capital letter, and is longer than an abbreviation or a greeting. */
 const SENTENCE = /^.{20,}?[.!?](?=\s\p{Lu})/u
 
@@ -16,6 +17,7 @@ export function shortText(text: string): string {
   const plain = text
     .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
     .replace(LINE_MARKS, ' ')
+    .replace(UNDERSCORES, '$1')
     .replace(WORD_MARKS, '')
     .replace(/\s+/g, ' ')
     .trim()

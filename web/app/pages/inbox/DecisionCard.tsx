@@ -24,7 +24,7 @@ function Who({ tokenId }: { tokenId: string | null | undefined }) {
 export function LostNotice({ kind, error }: { kind: Item['kind']; error: ApiError }) {
   const first = firstDecision(error)
   return (
-    <div role="alert" className="flex gap-2 rounded-md bg-wait-soft px-3 py-2.5 text-wait">
+    <div role="alert" className="flex gap-2 rounded-md bg-warn-soft px-3 py-2.5 text-warn">
       <Info aria-hidden size={16} className="mt-0.5 shrink-0" />
       <div>
         <p className="font-medium">

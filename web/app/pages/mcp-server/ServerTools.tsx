@@ -17,7 +17,7 @@ import { WithCode } from '~/ui/WithCode'
 
 type Server = Schemas['McpServer']
 type Tool = Schemas['McpServerTool']
-const LOOK: Record<Tool['status'], [Tone, string]> = { live: ['ok', 'Accepted'], new: ['wait', 'New'], changed: ['wait', 'Changed'], gone: ['idle', 'Gone'] }
+const LOOK: Record<Tool['status'], [Tone, string]> = { live: ['ok', 'Accepted'], new: ['wait', 'New'], changed: ['warn', 'Changed'], gone: ['idle', 'Gone'] }
 
 /** The tools of a server as they were last listed; those that are held back first. */
 export function ServerTools({ server, chosen, onChoose, onChanged }: { server: Server; chosen: string | undefined; onChoose: (tool: string | undefined) => void; onChanged: () => void }) {
