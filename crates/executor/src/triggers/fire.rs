@@ -3,7 +3,10 @@
 //! servers skip the project. If the run queue is full, or as many runs of a trigger are unfinished as its limit
 //! allows, firings stay due, in their order.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    vec::IntoIter,
+};
 
 use emergent_domain::{
     agent::Agent,
@@ -67,7 +70,7 @@ impl Executor {
                 if pass.settled.contains(&firing.id) {
                     continue;
                 }
-                if let Some(firing) = pass.next_in_turn(tx, firing)? {
+                if let Some(firing) = pass.next_in_turn(tx, firing, limit)? {
                     pass.fire(tx, firing)?;
                 }
             }
@@ -91,6 +94,9 @@ pub(super) struct FiringPass<'a> {
     capacity: usize,
     /// How many more runs the triggers with a limit may start.
     places: FreePlaces,
+    /// The next firings of the triggers with a limit, in the order of their events. Each list is read once, because
+    /// many events may wait.
+    turns: HashMap<AgentId, IntoIter<Firing>>,
     settled: HashSet<FiringId>,
     outcome: FiringOutcome,
 }
@@ -111,6 +117,7 @@ impl<'a> FiringPass<'a> {
             agents: HashMap::new(),
             capacity: queue::free_project_capacity(tx, executor.settings(), project)?,
             places: FreePlaces::default(),
+            turns: HashMap::new(),
             settled: HashSet::new(),
             outcome: FiringOutcome::default(),
         })
@@ -118,12 +125,20 @@ impl<'a> FiringPass<'a> {
 
     /// Returns the firing whose turn it is when a due one is reached: this one, or if its trigger has a limit, the
     /// one whose event happened first. `None` if the trigger may start no more runs now.
-    fn next_in_turn(&self, tx: &mut Tx<'_>, due: Firing) -> Result<Option<Firing>> {
+    fn next_in_turn(&mut self, tx: &mut Tx<'_>, due: Firing, limit: usize) -> Result<Option<Firing>> {
         match self.places.get(due.agent) {
-            None => Ok(Some(due)),
-            Some(free) if free <= 0 => Ok(None),
-            Some(_) => Ok(firings::first_due(tx, self.project, due.agent, self.now)?),
+            None => return Ok(Some(due)),
+            Some(free) if free <= 0 => return Ok(None),
+            Some(_) => {}
         }
+        let turns = match self.turns.entry(due.agent) {
+            Entry::Occupied(read) => read.into_mut(),
+            Entry::Vacant(unread) => {
+                unread.insert(firings::list_first_due(tx, due.agent, self.now, limit)?.into_iter())
+            }
+        };
+        let settled = &self.settled;
+        Ok(turns.find(|firing| !settled.contains(&firing.id)))
     }
 
     /// What the transaction did.

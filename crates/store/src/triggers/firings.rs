@@ -158,24 +158,19 @@ pub fn has_due_without(
     Ok(tx.query_opt(&sql, &params, |_| Ok(()))?.is_some())
 }
 
-/// The due pending firing of an agent whose event happened first, of those that this version can read. The order is
-/// that of the feed, because the servers that read it may have different clocks.
-pub fn first_due(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    agent: AgentId,
-    now: Timestamp,
-) -> Result<Option<Firing>> {
+/// The due pending firings of an agent that this version can read, in the order of their events. The order is that of
+/// the feed, because the servers that read it may have different clocks. The condition names no project: an agent is of
+/// one only, and with it the database may choose to read and to sort all due firings.
+pub fn list_first_due(tx: &mut Tx<'_>, agent: AgentId, now: Timestamp, limit: usize) -> Result<Vec<Firing>> {
     let sql = |limit: &str, exclude: &str| {
         format!(
             "SELECT {COLUMNS} FROM trigger_firings
-             WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL
-                 AND agent_id = $2 AND due_at <= $3{exclude}
-             ORDER BY coalesce(event_txid, 0), coalesce(event_seq, 0), id LIMIT {limit}"
+             WHERE agent_id = $1 AND status = 'pending' AND entity_id IS NOT NULL AND due_at <= $2{exclude}
+             ORDER BY event_txid, event_seq, id LIMIT {limit}"
         )
     };
-    let params = [Param::from(project), Param::from(agent), Param::from(now)];
-    Ok(tx.query_claimable::<Firing, _>(&params, 1, sql, Firing::from_row)?.into_iter().next())
+    let params = [Param::from(agent), Param::from(now)];
+    tx.query_claimable::<Firing, _>(&params, limit, sql, Firing::from_row)
 }
 
 /// How many pending firings of an agent's events are due.

@@ -213,6 +213,8 @@ both_engines! {
         let waiting = db.read(firings::count_waiting).await.unwrap();
         assert_eq!(waiting, [(EventKind::EntityCreated, 2)]);
         let pending = db.read(move |tx| firings::list_pending(tx, project, agent, None, 9)).await.unwrap();
-        assert_eq!(pending, [good]);
+        assert_eq!(pending, std::slice::from_ref(&good));
+        let first = db.read(move |tx| firings::list_first_due(tx, agent, now(), 1)).await.unwrap();
+        assert_eq!(first, [good]);
     }
 }

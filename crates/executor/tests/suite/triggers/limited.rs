@@ -1,9 +1,14 @@
 //! Event triggers with `max_concurrent`: their runs follow one another in the order of the events, on any number of
 //! servers, and what is held back is neither lost nor started twice.
 
-use emergent_domain::run::RunStatus;
+use emergent_domain::{
+    ids::{AgentId, FiringId, ProjectId},
+    run::RunStatus,
+    time::Timestamp,
+    trigger::{EventKind, Firing as FiringRow, FiringCause},
+};
 use emergent_executor::triggers::HeldBack;
-use emergent_store::triggers::unfinished::UnfinishedRuns;
+use emergent_store::triggers::{firings as firing_rows, unfinished::UnfinishedRuns};
 use emergent_testkit::{
     both_engines,
     scripted::{calls, fails, hangs, says},
@@ -34,6 +39,32 @@ async fn notes(harness: &Harness, count: usize) -> Vec<ObjectId> {
         ids.push(create(harness, "Note", json!({ "n": n })).await.id);
     }
     ids
+}
+
+/// A due event whose type the trigger of [`limited`] does not accept.
+fn unwanted(project: ProjectId, agent: AgentId, seq: i64, at: Timestamp) -> FiringRow {
+    FiringRow {
+        id: FiringId::new(),
+        project,
+        agent,
+        fired: FiringCause::Event {
+            event: EventKind::EntityCreated,
+            entity: Uuid::now_v7(),
+            entity_type: "Person".into(),
+            version: 1,
+            at: Some(FeedPosition { txid: 0, seq }),
+        },
+        cause: None,
+        cause_depth: 0,
+        status: FiringStatus::Pending,
+        reason: None,
+        run: None,
+        workflow: None,
+        trigger_name: None,
+        due_at: at,
+        created_at: at,
+        settled_at: None,
+    }
 }
 
 /// Fires events on both servers at once, several times.
@@ -229,5 +260,30 @@ both_engines! {
         assert_eq!((of(&slow), of(&quick)), (1, NOTES));
         let events = held_back(&two.here, &slow).await.map(|held_back| held_back.events);
         assert_eq!(events, i64::try_from(NOTES - 1).ok());
+    }
+
+    async fn a_long_backlog_of_a_limited_trigger_holds_back_no_other(db: TestDb) {
+        const EVENTS: usize = 3_000;
+        let two = TwoServers::open(&db).await;
+        let slow = limited(&two.here, "slow", 1).await;
+        let quick = triggered_agent(&two.here, "quick", "on_entity_created", json!({})).await;
+        let (project, agent, early) = (two.here.project, slow.id, two.clock.now());
+        // Their places are before those of all changes of the feed.
+        for first in (-3_000..0).step_by(300) {
+            let rows: Vec<FiringRow> =
+                (first..first + 300).map(|seq| unwanted(project, agent, seq, early)).collect();
+            let insert = move |tx: &mut Tx<'_>| firing_rows::insert(tx, &rows);
+            let inserted: Result<u64, Error> = two.here.executor.graph().db().write(insert).await;
+            assert_eq!(inserted.unwrap(), 300);
+        }
+        two.pass(60);
+        notes(&two.here, 1).await;
+        read_events(&two.here, project, 1).await;
+        while two.here.executor.fire_events(project, 50).await.unwrap() > 0 {}
+        let runs = two.runs().await;
+        let of = |agent: &Agent| runs.iter().filter(|run| run.agent == agent.id).count();
+        assert_eq!((of(&slow), of(&quick)), (1, 1));
+        let skipped = outcomes(&two.firings().await).iter().filter(|one| one.starts_with("skipped")).count();
+        assert_eq!(skipped, EVENTS);
     }
 }
