@@ -1,7 +1,7 @@
-//! Checks the triggers of a project: schedules that will not fire again, agents that have no usable model, and firings
-//! that are overdue.
+//! Checks the triggers of a project: schedules that will not fire again, agents that have no usable model, events
+//! that are held back, and firings that are overdue.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use emergent_domain::{
     text::counted,
@@ -9,8 +9,9 @@ use emergent_domain::{
 };
 use emergent_wire::{
     agent::AgentView,
-    trigger::{FiringView, ScheduleView, TriggersView},
+    trigger::{EventTriggerView, FiringView, ScheduleView, TriggersView},
 };
+use uuid::Uuid;
 
 use super::{
     Finding, contents::ProjectLabel, ok_finding, problem_finding, usable_models::UsableModels,
@@ -50,18 +51,44 @@ pub async fn check_triggers(
             }
         }
     }
-    for text in events.iter().filter_map(held_back_text) {
-        findings.push(ok_finding(SECTION, format!("{text}{}", label.suffix())));
-    }
-    let path = format!("/api/admin/triggers/firings?status=pending&limit={MAX_COUNTED}");
-    let mut pending: Vec<FiringView> = client.get(&path).await?.data().await?;
-    // What waits for a run of its trigger to end is reported above, and does as it should.
-    let is_held_back = |firing: &FiringView| {
-        events.iter().any(|own| own.held_back.is_some() && own.agent_id == firing.agent_id)
-    };
-    pending.retain(|firing| !is_held_back(firing));
+    findings.extend(events.iter().filter_map(|trigger| held_back_finding(trigger, label)));
+    let pending = list_pending(client, &events).await?;
     findings.extend(overdue_finding(client.is_sole_driver(), &pending, Clock::system().now(), label));
     Ok(findings)
+}
+
+/// The pending firings, newest first and at most [`MAX_COUNTED`] of each request. Those that wait for a run of their
+/// trigger to end are left out, because they are reported by themselves. They may be newer than all others, so the
+/// other agents are then asked for one by one.
+async fn list_pending(client: &Client, events: &[EventTriggerView]) -> Result<Vec<FiringView>> {
+    let path = format!("/api/admin/triggers/firings?status=pending&limit={MAX_COUNTED}");
+    let mut pending: Vec<FiringView> = client.get(&path).await?.data().await?;
+    let held_back: HashSet<Uuid> =
+        events.iter().filter(|own| own.held_back.is_some()).filter_map(|own| own.agent_id).collect();
+    if held_back.is_empty() {
+        return Ok(pending);
+    }
+    pending.retain(|firing| firing.agent_id.is_none_or(|agent| !held_back.contains(&agent)));
+    let mut known: HashSet<Uuid> = pending.iter().map(|firing| firing.id).collect();
+    let others: HashSet<Uuid> =
+        events.iter().filter_map(|own| own.agent_id).filter(|agent| !held_back.contains(agent)).collect();
+    for agent in others {
+        let of_agent: Vec<FiringView> = client.get(&format!("{path}&agentId={agent}")).await?.data().await?;
+        pending.extend(of_agent.into_iter().filter(|firing| known.insert(firing.id)));
+    }
+    Ok(pending)
+}
+
+/// Why the events of a trigger wait for a run to end; `None` if none does. A run that waits for a person may wait for
+/// ever, so it is a warning.
+fn held_back_finding(trigger: &EventTriggerView, label: &ProjectLabel) -> Option<Finding> {
+    let found = format!("{}{}", held_back_text(trigger)?, label.suffix());
+    if trigger.held_back.is_none_or(|held_back| held_back.waiting_runs == 0) {
+        return Some(ok_finding(SECTION, found));
+    }
+    let fix =
+        format!("decide what its runs ask for in the inbox: `emergent inbox list{}`", label.project_flag());
+    Some(Finding { fix: Some(fix), ..warning_finding(SECTION, found) })
 }
 
 /// A warning for an agent that a trigger starts and that has no usable model: each firing is refused, and nobody waits
