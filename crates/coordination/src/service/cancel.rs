@@ -57,7 +57,7 @@ impl Dispatcher {
             Err(error) if error.is_too_slow() => {}
             done => return done,
         }
-        self.begin_cancelling(actor, id, decided_in).await?;
+        self.begin_cancelling(actor, id, reason.clone(), decided_in).await?;
         let mut limit = TASK_BATCH;
         loop {
             match self.end_some_tasks(actor, id, limit).await {
@@ -84,11 +84,7 @@ impl Dispatcher {
             let mut workflow = lock_active(tx, actor, id)?;
             let now = graph.clock().now();
             decided_in.check(tx, &workflow, now)?;
-            if let Some((item, choice)) = decided_in.decision(id) {
-                let (by, reason) = (token_of(actor.author), reason.clone());
-                let decision = Decision { choice, edited_input: None, answer: None, reason, by, at: now };
-                inbox_items::store_decision(tx, actor.project, item, &decision)?;
-            }
+            store_decision(tx, actor, id, decided_in, reason.clone(), now)?;
             let from = workflow.status;
             workflow.status = WorkflowStatus::Cancelled;
             workflow.escalation = None;
@@ -137,16 +133,27 @@ impl Dispatcher {
     }
 
     /// Cancels the runs of a workflow, and escalates it, so that nothing more is started.
-    async fn begin_cancelling(&self, actor: Actor, id: WorkflowId, decided_in: DecidedIn) -> Result<()> {
+    async fn begin_cancelling(
+        &self,
+        actor: Actor,
+        id: WorkflowId,
+        denial: Option<String>,
+        decided_in: DecidedIn,
+    ) -> Result<()> {
         let (graph, executor) = (self.executor().graph().clone(), self.executor().clone());
         let work = move |tx: &mut Tx<'_>| {
             let mut workflow = lock_active(tx, actor, id)?;
             decided_in.check_waiting(&workflow)?;
+            let now = graph.clock().now();
+            // The discussion is abandoned with the tasks, which ends its item. What was decided is stored before.
+            if matches!(decided_in, DecidedIn::Discussion(_)) {
+                store_decision(tx, actor, id, decided_in, denial.clone(), now)?;
+            }
             let cancelled = cancel_workflow_runs(tx, &executor, actor.project, id, CANCELLED_REASON)?;
             if is_being_cancelled(&workflow) {
                 return Ok::<_, Error>(cancelled);
             }
-            let (from, now) = (workflow.status, graph.clock().now());
+            let from = workflow.status;
             let (reason, options) =
                 (CANCELLING_REASON.to_owned(), ["resume", "cancel"].map(str::to_owned).to_vec());
             let escalated = WorkflowEventBody::Escalated(WorkflowMove {
@@ -184,6 +191,21 @@ impl Dispatcher {
         };
         self.executor().graph().db().write(work).await
     }
+}
+
+/// Stores what a person decided in the inbox; nothing if the workflow was cancelled elsewhere.
+fn store_decision(
+    tx: &mut Tx<'_>,
+    actor: Actor,
+    id: WorkflowId,
+    decided_in: DecidedIn,
+    reason: Option<String>,
+    at: Timestamp,
+) -> Result<()> {
+    let Some((item, choice)) = decided_in.decision(id) else { return Ok(()) };
+    let by = token_of(actor.author);
+    let decision = Decision { choice, edited_input: None, answer: None, reason, by, at };
+    Ok(inbox_items::store_decision(tx, actor.project, item, &decision)?)
 }
 
 /// The summary of a workflow whose tasks were skipped or failed because it was cancelled.
