@@ -143,7 +143,7 @@ impl Dispatcher {
         let (graph, executor) = (self.executor().graph().clone(), self.executor().clone());
         let work = move |tx: &mut Tx<'_>| {
             let mut workflow = lock_active(tx, actor, id)?;
-            decided_in.check_waiting(&workflow)?;
+            decided_in.check_waiting(tx, &workflow)?;
             let now = graph.clock().now();
             // The discussion is abandoned with the tasks, which ends its item. What was decided is stored before.
             if matches!(decided_in, DecidedIn::Discussion(_)) {

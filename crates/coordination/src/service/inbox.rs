@@ -42,19 +42,23 @@ pub(super) enum DecidedIn {
     Workflow,
     /// In the inbox, which decides only what waits for a person.
     Inbox(Choice),
-    /// In the inbox, where a person denied the discussion that the workflow waits for.
+    /// In the inbox, where a person denied a discussion of the workflow.
     Discussion(ObjectId),
 }
 
 impl DecidedIn {
-    /// Checks that a workflow still waits for the decision.
-    pub(super) fn check_waiting(self, workflow: &Workflow) -> Result<()> {
+    /// Checks that a workflow still waits for the decision. One with several discussions without a decision names one
+    /// of them as its reason, and each of them can be denied.
+    pub(super) fn check_waiting(self, tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
         let is_escalated = workflow.status == WorkflowStatus::Escalated;
-        let waits_for = |id| workflow.escalation.as_ref().is_some_and(|why| why.discussion == Some(id));
         let is_waiting = match self {
             Self::Workflow => true,
             Self::Inbox(_) => is_escalated,
-            Self::Discussion(id) => is_escalated && (waits_for(id) || is_being_cancelled(workflow)),
+            Self::Discussion(_) if is_being_cancelled(workflow) => true,
+            Self::Discussion(id) => {
+                let item = inbox_items::get(tx, workflow.project, id.0)?;
+                is_escalated && item.is_some_and(|item| item.status == ApprovalStatus::Pending)
+            }
         };
         if is_waiting {
             return Ok(());
@@ -76,7 +80,7 @@ impl DecidedIn {
 
     /// Checks that a workflow still waits for the decision, and adds the decision to the audit log.
     pub(super) fn check(self, tx: &mut Tx<'_>, workflow: &Workflow, now: Timestamp) -> Result<()> {
-        self.check_waiting(workflow)?;
+        self.check_waiting(tx, workflow)?;
         let Some((_, choice)) = self.decision(workflow.id) else { return Ok(()) };
         let title = workflow.escalation.as_ref().map_or(&workflow.description, |why| &why.reason);
         let entry = NewAuditEntry::new(AuditAction::ApprovalDecide, Some(workflow.project), title)

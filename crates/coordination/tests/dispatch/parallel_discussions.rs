@@ -2,6 +2,7 @@
 
 use emergent_domain::{
     agent::AgentDefinition,
+    approval::{ApprovalStatus, Choice, NewDecision},
     task::{NewTask, VerdictKind},
     workflow::WorkflowStatus,
 };
@@ -134,6 +135,34 @@ both_engines! {
         assert!(escalation.contains("`mute` was not asked: ") && escalation.contains("nobody/"), "{escalation}");
         house.dispatcher.decide(house.actor(), discussion, json!("yes"), None).await.unwrap();
         house.completed(id).await;
+        house.close().await;
+    }
+
+    async fn each_of_two_discussions_without_a_decision_can_be_denied(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("lead", [
+                discuss("First?", json!(["one", "mute"])).and(discuss("Second?", json!(["one", "mute"]))),
+                says("I leave both to the others."),
+            ])
+            .agent("one", agrees());
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one"]).await;
+        house.unserved("mute").await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let shown = house.ended(id).await;
+        let named = shown.workflow.escalation.unwrap().discussion.unwrap();
+        let discussions = house.beyond(shown.tasks[0].task.id, "spawned_discussion").await;
+        let statuses: Vec<_> = discussions.iter().map(|one| text(one, "status")).collect();
+        assert_eq!(statuses, ["escalated", "escalated"]);
+        let other = discussions.iter().find(|one| one.id != named).unwrap().id;
+        let denied =
+            NewDecision { choice: Choice::Deny, edited_input: None, answer: None, reason: None, digest: None };
+        let item = house.dispatcher.decide_inbox_item(house.actor(), other.0, denied).await.unwrap().item;
+        assert_eq!(item.status, ApprovalStatus::Decided);
+        assert_eq!(house.ended(id).await.workflow.status, WorkflowStatus::Cancelled);
+        let first = house.dispatcher.inbox_item(house.project, named.0).await.unwrap().item;
+        assert_eq!((first.status, first.decision), (ApprovalStatus::Withdrawn, None), "nobody decided it");
         house.close().await;
     }
 
