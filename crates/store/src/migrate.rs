@@ -375,6 +375,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0043_triggered_runs.sqlite.sql"),
         postgres: "",
     },
+    Migration {
+        version: 44,
+        name: "discussion_escalations",
+        indexes: "",
+        shared: include_str!("migrations/0044_discussion_escalations.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.

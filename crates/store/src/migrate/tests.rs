@@ -164,3 +164,23 @@ fn requests_of_earlier_versions_keep_a_title_in_events() {
         ]
     );
 }
+
+#[test]
+fn workflows_that_wait_for_a_discussion_have_no_item_of_their_own_after_an_upgrade() {
+    let conn = database_before(44);
+    conn.execute_batch(
+        r#"INSERT INTO workflows (id, project_id, description, status, settings, escalation, plan_attempts, revision,
+             event_seq, created_at, updated_at) VALUES
+             (1, 7, 'w', 'escalated', '{}', '{"reason":"r","discussion":"d","options":[],"at":1}', 0, 0, 0, 1, 1),
+             (2, 7, 'w', 'escalated', '{}', '{"reason":"r","options":[],"at":1}', 0, 0, 0, 1, 1);
+         INSERT INTO inbox_items (id, project_id, kind, title, status, created_at) VALUES
+             (1, 7, 'escalation', 'r', 'pending', 1), (2, 7, 'escalation', 'r', 'pending', 1),
+             (3, 7, 'discussion', 't', 'pending', 1);"#,
+    )
+    .unwrap();
+    migrate(&conn, 44);
+    let mut statement = conn.prepare("SELECT status FROM inbox_items ORDER BY id").unwrap();
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    let statuses: Vec<String> = rows.map(Result::unwrap).collect();
+    assert_eq!(statuses, ["withdrawn", "pending", "pending"]);
+}
