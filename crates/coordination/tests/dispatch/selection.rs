@@ -127,7 +127,7 @@ both_engines! {
         house.agent("writer", &[]).await;
         let guide = AgentDefinition { visibility: Visibility::Project, ..internal("guide", false) };
         house.dispatcher.executor().create_agent(house.actor(), guide).await.unwrap();
-        let review = || NewTask { title: "Review the code changes with the guide".into(), ..titled("") };
+        let review = || NewTask { title: "Review the code changes with the guide, for the writer".into(), ..titled("") };
         let id = house.dispatch(vec![review()]).await;
         assert_eq!(house.completed(id).await.tasks[0].task.assigned_agent.as_deref(), Some("writer"));
         let named = NewTask { assigned_agent: Some("guide".into()), ..review() };
