@@ -82,7 +82,7 @@ pub use db::{Db, DbConfig};
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use limits::{MAX_TEXT_BYTES, PRIORITY_TIME, TimeLimits};
-pub use migrate::latest_version;
+pub use migrate::{latest_version, schema_digest};
 pub use storage_health::{StorageFault, StorageProblem};
 pub use tx::Tx;
 pub use value::{Column, Param, Row, json, json_strings};

@@ -8,6 +8,8 @@ mod postgres;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use emergent_domain::time::Clock;
 
 use crate::{
@@ -388,6 +390,16 @@ const MIGRATIONS: &[Migration] = &[
 /// The newest schema version that this program knows.
 pub fn latest_version() -> i64 {
     MIGRATIONS.last().map_or(0, |migration| migration.version)
+}
+
+/// A number that differs between two schemas: it is made of the names and the SQL of all migrations. A copy of a
+/// migrated database can be used instead of migrating another one if this number is the same.
+pub fn schema_digest() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for Migration { version, name, indexes, shared, sqlite, postgres } in MIGRATIONS {
+        (version, name, indexes, shared, sqlite, postgres).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 const CREATE_MIGRATIONS_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

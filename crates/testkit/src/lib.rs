@@ -7,6 +7,7 @@ mod postgres;
 pub mod scripted;
 mod shell_mcp_server;
 mod stalling_proxy;
+mod templates;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use emergent_store::{Db, DbConfig, Engine};
 pub use postgres::{PostgresDatabase, new_postgres_database, postgres_server};
 pub use shell_mcp_server::ShellMcpServer;
 pub use stalling_proxy::StallingProxy;
+pub use templates::migrated_postgres_database;
 
 /// A database that is deleted when the test ends. The field `db` comes first, because fields are
 /// dropped in order: its connections must close before the database is deleted.
@@ -42,14 +44,16 @@ impl TestDb {
     }
 
     pub async fn sqlite() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let config = DbConfig::Sqlite { path: dir.path().join("emergent.db") };
+        let dir = quick_folder();
+        let path = dir.path().join("emergent.db");
+        std::fs::copy(templates::sqlite_template().await, &path).expect("a copy of a migrated database");
+        let config = DbConfig::Sqlite { path };
         let db = Db::open(config.clone()).await.expect("a new embedded database");
         Self { db, config, _dir: Some(Arc::new(dir)), _database: None }
     }
 
     pub async fn postgres() -> Self {
-        let database = new_postgres_database().await;
+        let database = migrated_postgres_database().await;
         let config = DbConfig::Postgres { url: database.url(), connections: 16, statement_cache: true };
         let db = Db::open(config.clone()).await.expect("a new PostgreSQL database");
         Self { db, config, _dir: None, _database: Some(database) }
@@ -63,6 +67,16 @@ impl TestDb {
     pub fn config(&self) -> &DbConfig {
         &self.config
     }
+}
+
+/// A temporary folder in memory, if `scripts/postgres` offers one: a test waits for hundreds of commits, and none of
+/// them has to survive the machine.
+fn quick_folder() -> tempfile::TempDir {
+    let folder = match std::env::var_os("EMERGENT_TEST_MEMORY") {
+        Some(parent) => tempfile::tempdir_in(parent),
+        None => tempfile::tempdir(),
+    };
+    folder.expect("a temporary folder")
 }
 
 /// Returns a clock that stands at a fixed time until it is advanced.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config, NoTls, error::SqlState};
 
 /// The timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,6 +23,27 @@ pub struct PostgresDatabase {
 impl PostgresDatabase {
     pub fn url(&self) -> String {
         with_database(&self.server, &self.name)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Creates a database as a copy of another one; `None` if there is no database of that name.
+    pub(crate) async fn copy_of(template: &str) -> Option<Self> {
+        let database = Self::named();
+        match execute(&database.server, &format!("CREATE DATABASE {} TEMPLATE {template}", database.name))
+            .await
+        {
+            Ok(()) => Some(database),
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_DATABASE) => None,
+            Err(error) => panic!("could not copy the database `{template}`: {error:?}"),
+        }
+    }
+
+    /// A name of its own on the test server. Nothing is created.
+    fn named() -> Self {
+        Self { server: postgres_server(), name: format!("test_{}", uuid::Uuid::now_v7().simple()) }
     }
 }
 
@@ -60,12 +81,11 @@ pub fn postgres_server() -> String {
 
 /// Creates an empty database on the test server.
 pub async fn new_postgres_database() -> PostgresDatabase {
-    let server = postgres_server();
-    let name = format!("test_{}", uuid::Uuid::now_v7().simple());
-    execute(&server, &format!("CREATE DATABASE {name}"))
+    let database = PostgresDatabase::named();
+    execute(&database.server, &format!("CREATE DATABASE {}", database.name))
         .await
         .expect("a database on the server of TEST_DATABASE_URL");
-    PostgresDatabase { server, name }
+    database
 }
 
 /// Drops a database and ends its connections, because servers under test may still have some.
@@ -84,7 +104,7 @@ async fn execute(server: &str, statement: &str) -> Result<(), tokio_postgres::Er
 }
 
 /// Waits until the connection is closed, so that no later test is affected by it.
-async fn disconnect<T>(client: Client, connection: tokio::task::JoinHandle<T>) {
+pub(crate) async fn disconnect<T>(client: Client, connection: tokio::task::JoinHandle<T>) {
     drop(client);
     let _ = connection.await;
 }

@@ -40,7 +40,7 @@ impl Environment {
     }
 
     pub async fn postgres() -> Self {
-        let postgres = emergent_testkit::new_postgres_database().await;
+        let postgres = emergent_testkit::migrated_postgres_database().await;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let env = Self::on(Database::Postgres(postgres.url()), folder);
         Self { _postgres: Some(postgres), ..env }
