@@ -20,7 +20,8 @@ TESTS := $(CARGO) test --workspace --locked --lib --bins --tests
 endif
 
 # The crates that may have examples in their docs. For all others, rustdoc would read the whole crate for nothing.
-DOC_EXAMPLES := $(shell grep -rlE '^ *//[/!] ```(rust.*|no_run|should_panic|compile_fail)?$$' crates/*/src --include=*.rs | cut -d/ -f2 | sort -u)
+DOC_EXAMPLES := $(shell awk 'FNR == 1 { fences = 0 } /^ *\/\/[\/!] ```/ && ++fences % 2 && /```(rust.*|no_run|should_panic|compile_fail)?$$/ { print FILENAME }' \
+  $$(find crates/*/src -name '*.rs') | cut -d/ -f2 | sort -u)
 
 # The web UI is built with Node when a file of web/ changed. Without Node the program is built without the UI, and says so.
 WEB_SOURCES := $(shell git ls-files -co --exclude-standard web 2>/dev/null || find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
@@ -46,12 +47,13 @@ run: web
 build: web
 	$(CARGO) build --workspace --locked
 
+# The tests build the program that the scripts after them use. `cargo build -p emergent` would build most of it again,
+# because it chooses the features of fewer crates.
 ## test     every test on both databases, the API against its description, generated clients, and the web UI in a browser
 .PHONY: test
 test: web
 	scripts/postgres run $(TESTS) $(ARGS)
 	$(CARGO) test --doc --locked $(addprefix -p emergent-,$(DOC_EXAMPLES))
-	$(CARGO) build --locked -p emergent
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 	scripts/api-clients
 	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests --project screens
@@ -99,7 +101,7 @@ check: web
 	scripts/deny
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --locked
-	$(CARGO) test --quiet --locked -p emergent-testkit --test architecture --test drift --test vocabulary --test modules
+	$(CARGO) test --quiet --locked --workspace --test architecture --test drift --test vocabulary --test modules
 	cd web && npm run check
 
 ## release  the release binary in target/dist; its line numbers are in emergent.debug beside it
