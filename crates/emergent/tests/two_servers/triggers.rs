@@ -40,7 +40,7 @@ async fn write(client: usize, apis: [Api; 2], written: Arc<AtomicUsize>) {
         let body = json!({ "type": "Event", "key": format!("event-{n}"), "properties": { "n": n } });
         let started = Instant::now();
         while apis[at].send(Method::PUT, "/api/graph/objects/upsert", Some(&body)).await.is_err() {
-            assert!(started.elapsed() < Duration::from_secs(30), "neither server answers");
+            assert!(started.elapsed() < Duration::from_secs(120), "neither server answers");
             at = 1 - at;
         }
         written.fetch_add(1, Ordering::Relaxed);
@@ -122,6 +122,8 @@ async fn story(kill: bool) {
     eprintln!("{EVENTS} events written in {:?}", began.elapsed());
 
     eventually("every trigger has fired", Duration::from_secs(60), async || {
+        // These counts read whole tables, and the servers need the database too.
+        tokio::time::sleep(Duration::from_millis(500)).await;
         let now = counts(&db).await;
         now[0] >= SCHEDULES && now[2] >= EVENTS
     })
