@@ -14,7 +14,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 # cargo-nextest runs the tests of all crates side by side; without it they run crate by crate.
 ifneq ($(shell command -v cargo-nextest),)
-TESTS := $(CARGO) nextest run --workspace --locked
+TESTS := $(CARGO) nextest run --workspace --locked $(if $(CI),--profile ci)
 else
 TESTS := $(CARGO) test --workspace --locked --lib --bins --tests
 endif
@@ -93,14 +93,18 @@ fuzz-api:
 fuzz-parsers:
 	scripts/parser-fuzz $(or $(SECONDS),60) $(ARGS)
 
-## check    formatting, clippy, docs, crates and pages in step, dependencies, types and size of the web UI
+## doc      the documentation of the crates, without warnings
+.PHONY: doc
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --locked
+
+## check    formatting, clippy, crates and pages in step, dependencies, types and size of the web UI
 .PHONY: check
 check: web
 	$(CARGO) fmt --all --check
 	scripts/unused-deps
 	scripts/deny
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --locked
 	$(CARGO) test --quiet --locked --workspace --test architecture --test drift --test vocabulary --test modules
 	cd web && npm run check
 

@@ -39,7 +39,7 @@ impl Api {
     pub fn new(base: &str, token: &str) -> Self {
         let http = emergent_net::http::client_builder_for(base)
             .no_proxy()
-            .timeout(Duration::from_secs(20))
+            .timeout(Duration::from_secs(60))
             .build()
             .expect("a client");
         Self::with_client(http, base, token)
