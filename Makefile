@@ -23,6 +23,10 @@ endif
 DOC_EXAMPLES := $(shell awk 'FNR == 1 { fences = 0 } /^ *\/\/[\/!] ```/ && ++fences % 2 && /```(rust.*|no_run|should_panic|compile_fail)?$$/ { print FILENAME }' \
   $$(find crates/*/src -name '*.rs') | cut -d/ -f2 | sort -u)
 
+# The tests in a browser that continuous integration makes time for: every route, people at work, and restarts.
+# Without CI in the environment, `make test` runs all of them.
+WEB_TESTS := $(if $(CI),$(patsubst %,tests/%.test.ts,session overview screens live people inbox chat first-visit))
+
 # The web UI is built with Node when a file of web/ changed. Without Node the program is built without the UI, and says so.
 WEB_SOURCES := $(shell git ls-files -co --exclude-standard web 2>/dev/null || find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
 .PHONY: web
@@ -56,7 +60,7 @@ test: web
 	$(CARGO) test --doc --locked $(addprefix -p emergent-,$(DOC_EXAMPLES))
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 	scripts/api-clients
-	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests --project screens
+	EMERGENT_BIN="$(abspath $(TARGET)/debug/emergent)" scripts/web-tests --project screens $(WEB_TESTS)
 
 ## web-tests  as `test` does for the web UI, and then its budgets of speed; it takes minutes
 .PHONY: web-tests

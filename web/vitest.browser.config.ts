@@ -1,9 +1,9 @@
 import { defineConfig } from 'vitest/config'
 
 const SPEED = ['tests/*-speed.test.ts', 'tests/run-large.test.ts', 'tests/vitals.test.ts', 'tests/docs-images.test.ts']
-// A machine that is busy with something else can make one wait too short. A test that passes at its second attempt is
+// A machine that is busy with something else can make one wait too short. A test that passes at a later attempt is
 // listed with the number of its attempts: it is a defect of that test, to be mended.
-const common = { retry: 1, environment: 'node', testTimeout: 240_000, hookTimeout: 120_000 } as const
+const common = { retry: 2, environment: 'node', testTimeout: 240_000, hookTimeout: 120_000 } as const
 
 // The tests in a real browser against the real program. Each file has a server of its own, so two files run at a time;
 // those that measure run alone, after the others. `--project screens` leaves them out, as `make test` does.
