@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -21,7 +21,12 @@ use crate::{
 };
 
 const SCHEDULES: usize = 200;
-const EVENTS: usize = 2_000;
+
+/// How many events happen: 2,000, or what `EMERGENT_SOAK_EVENTS` says.
+static EVENTS: LazyLock<usize> = LazyLock::new(|| match std::env::var("EMERGENT_SOAK_EVENTS") {
+    Ok(text) => text.parse().expect("EMERGENT_SOAK_EVENTS is a number"),
+    Err(_) => 2_000,
+});
 
 /// An agent on a model that answers at once.
 async fn agent(api: &Api, name: &str, trigger: &str, settings: serde_json::Value) {
@@ -36,7 +41,7 @@ async fn agent(api: &Api, name: &str, trigger: &str, settings: serde_json::Value
 /// which makes it or finds it made.
 async fn write(client: usize, apis: [Api; 2], written: Arc<AtomicUsize>) {
     let mut at = client % 2;
-    for n in (client..EVENTS).step_by(CLIENTS) {
+    for n in (client..*EVENTS).step_by(CLIENTS) {
         let body = json!({ "type": "Event", "key": format!("event-{n}"), "properties": { "n": n } });
         let started = Instant::now();
         while apis[at].send(Method::PUT, "/api/graph/objects/upsert", Some(&body)).await.is_err() {
@@ -83,8 +88,11 @@ async fn counts(db: &Db) -> [usize; 7] {
     ]
 }
 
-const EACH_ONCE: [usize; 7] =
-    [SCHEDULES, SCHEDULES, EVENTS, EVENTS, SCHEDULES + EVENTS, SCHEDULES + EVENTS, SCHEDULES + EVENTS];
+/// What [`counts`] returns when each schedule and each event has fired once.
+fn each_once() -> [usize; 7] {
+    let all = SCHEDULES + *EVENTS;
+    [SCHEDULES, SCHEDULES, *EVENTS, *EVENTS, all, all, all]
+}
 
 async fn story(kill: bool) {
     let mut pair = Pair::start().await;
@@ -112,28 +120,28 @@ async fn story(kill: bool) {
         (0..CLIENTS).map(|client| tokio::spawn(write(client, apis.clone(), Arc::clone(&written)))).collect();
     all_due(&db).await;
     if kill {
-        let half = async || written.load(Ordering::Relaxed) >= EVENTS / 2;
+        let half = async || written.load(Ordering::Relaxed) >= *EVENTS / 2;
         eventually("half of it is written", Duration::from_secs(30), half).await;
         pair.kill_and_start(1).await;
     }
     for client in clients {
         client.await.expect("a client that is content");
     }
-    eprintln!("{EVENTS} events written in {:?}", began.elapsed());
+    eprintln!("{} events written in {:?}", *EVENTS, began.elapsed());
 
     eventually("every trigger has fired", Duration::from_secs(60), async || {
         // These counts read whole tables, and the servers need the database too.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let now = counts(&db).await;
-        now[0] >= SCHEDULES && now[2] >= EVENTS
+        now[0] >= SCHEDULES && now[2] >= *EVENTS
     })
     .await;
     eprintln!("all fired after {:?}", began.elapsed());
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(counts(&db).await, EACH_ONCE);
+    assert_eq!(counts(&db).await, each_once());
     // Whoever asks either server sees the same.
     let firings = pair.api(1).all("/api/admin/triggers/firings?status=admitted").await;
-    assert_eq!(firings.len(), SCHEDULES + EVENTS);
+    assert_eq!(firings.len(), SCHEDULES + *EVENTS);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
