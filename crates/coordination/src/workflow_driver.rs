@@ -122,6 +122,9 @@ impl WorkflowDriver {
                 });
                 match self.commit(&loaded, writes).await {
                     Ok(commit) => {
+                        // Until now: if one of several tasks is refused, nothing is committed, and all refusals that
+                        // are known have to be part of the next attempt to commit.
+                        self.refused.clear();
                         self.judge_answers.discard_used(&used_questions);
                         self.dispatcher.counters().record_commit(counts, &commit);
                         if !reload {
@@ -357,7 +360,7 @@ impl WorkflowDriver {
         for action in actions {
             let (Action::StartAttempt(id) | Action::ResumeAttempt(id)) = action else { continue };
             let Some(task) = pass.loaded.snapshot.get(id).cloned() else { continue };
-            if let Some(refused) = self.refused.remove(&id) {
+            if let Some(refused) = self.refused.get(&id) {
                 let options = if refused.budget { decide::BUDGET_OPTIONS } else { decide::TASK_OPTIONS };
                 pass.fail_unstarted(&task, &refused.reason, options);
                 continue;

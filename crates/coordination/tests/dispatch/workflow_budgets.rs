@@ -5,6 +5,7 @@ use std::time::Duration;
 use emergent_coordination::Error;
 use emergent_domain::{
     ids::WorkflowId,
+    task::TaskStatus,
     workflow::{Limit, OnFailure, WorkflowSettings, WorkflowStatus},
 };
 use emergent_testkit::{
@@ -25,8 +26,14 @@ fn limited(budget: Limit) -> WorkflowSettings {
 impl House {
     /// Starts two tasks, one after the other, and returns while the model answers the first one.
     async fn start_work(&self, budget: Limit) -> WorkflowId {
+        self.start_work_before(budget, &["b"]).await
+    }
+
+    /// Starts a task and those that wait for it, and returns while the model answers the first one.
+    async fn start_work_before(&self, budget: Limit, followers: &[&str]) -> WorkflowId {
         self.agents(&["builder"]).await;
-        let tasks = vec![task("a", "builder", &[]), task("b", "builder", &["a"])];
+        let mut tasks = vec![task("a", "builder", &[])];
+        tasks.extend(followers.iter().map(|key| task(key, "builder", &["a"])));
         let id = self.dispatch_with(limited(budget), tasks).await;
         for _ in 0..500 {
             if self.model.open() == 1 {
@@ -65,6 +72,17 @@ both_engines! {
         assert_eq!(reasons, ["from 1000000 tokens to 2 tokens: no more than this", "from 2 tokens to 1000000 tokens"]);
         assert!(changes.iter().all(|event| event.data["by"] == "person" && event.data["usd"].is_null()));
         assert_eq!(changes[1].data["tokens"], 1_000_000);
+        house.close().await;
+    }
+
+    async fn tasks_that_the_budget_stops_at_the_same_time_are_all_refused(db: TestDb) {
+        let house = House::open(&db, slow_and_quick()).await;
+        let id = house.start_work_before(tokens(1_000_000), &["b", "c", "d"]).await;
+        house.dispatcher.set_workflow_budget(house.actor(), id, tokens(2), None).await.unwrap();
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let stopped = shown.tasks.iter().filter(|one| one.task.status == TaskStatus::Failed).count();
+        assert_eq!(stopped, 3, "{:?}", shown.tasks.iter().map(|one| one.task.status).collect::<Vec<_>>());
         house.close().await;
     }
 
