@@ -122,8 +122,8 @@ impl WorkflowDriver {
                 });
                 match self.commit(&loaded, writes).await {
                     Ok(commit) => {
-                        // Until now: if one of several tasks is refused, nothing is committed, and all refusals that
-                        // are known have to be part of the next attempt to commit.
+                        // Refusals are kept until a commit succeeds. A commit fails as a whole when one task cannot
+                        // be started, so the next one has to contain the refusals of all tasks.
                         self.refused.clear();
                         self.judge_answers.discard_used(&used_questions);
                         self.dispatcher.counters().record_commit(counts, &commit);
