@@ -24,6 +24,7 @@ pub mod conversation;
 pub mod coordination;
 pub mod cron;
 pub mod cursor;
+pub mod dates;
 pub mod document;
 pub mod filter;
 pub mod fusion;
