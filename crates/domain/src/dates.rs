@@ -12,8 +12,12 @@ use serde::Serialize;
 
 use crate::time::Timestamp;
 
+mod bonus;
+mod matching;
 mod question;
 
+pub use bonus::raise;
+pub use matching::{DateMatch, DateSource, ItemDates, find_match};
 pub use question::periods_in;
 
 /// The time from one moment up to another, without the latter, in UTC. A side without a moment is open.
@@ -26,6 +30,12 @@ pub struct Period {
 }
 
 impl Period {
+    /// A single moment.
+    fn at(moment: Timestamp) -> Self {
+        let next = Timestamp::from_micros(moment.as_micros().saturating_add(1));
+        Self { from: Some(moment), to: Some(next) }
+    }
+
     /// Whether the two have a moment in common.
     pub fn overlaps(self, other: Self) -> bool {
         let starts_before_end = |one: Self, another: Self| match (one.from, another.to) {
@@ -133,5 +143,7 @@ mod tests {
         assert!(since(2023).overlaps(year(2024)) && !since(2024).overlaps(year(2023)));
         assert!(until(2024).overlaps(year(2023)) && !until(2023).overlaps(year(2023)));
         assert!(since(2023).overlaps(until(2024)) && !since(2024).overlaps(until(2024)));
+        assert!(Period::at(year(2023).from.unwrap()).overlaps(year(2023)));
+        assert!(!Period::at(year(2023).to.unwrap()).overlaps(year(2023)));
     }
 }

@@ -47,6 +47,18 @@ pub enum Fusion {
     Ranks(Weights),
 }
 
+impl Fusion {
+    /// The score of the best hit that was found as this one was: by words, or by its vector alone.
+    pub fn best_score_like<Id>(self, hit: &FusedHit<Id>) -> f64 {
+        let (text, vector) = match self {
+            Fusion::TextFirst => (1.0, MIN_SHARE),
+            Fusion::Scores(fusion) => (1.0, fusion.vector_weight),
+            Fusion::Ranks(weights) => (weights.text / (weights.k + 1.0), weights.vector / (weights.k + 1.0)),
+        };
+        if hit.text.is_some() { text } else { vector }
+    }
+}
+
 /// Fusion by scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoreFusion {
