@@ -95,6 +95,7 @@ mod tests {
             text: None,
             vector: None,
             link: None,
+            date: None,
             group: None,
         };
         SearchResult { hits: texts.iter().map(hit).collect(), embedding: None, truncated: false }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
+    dates::DateMatch,
     filter::Filter,
     fusion::Weights,
     ids::ObjectId,
@@ -111,6 +112,8 @@ pub struct Hit<T> {
     pub vector: Option<ChannelHit>,
     /// The link that raised the hit; only in the mode [`SearchMode::Linked`].
     pub link: Option<HitLink>,
+    /// The date that raised the hit; only if the question names one.
+    pub date: Option<DateMatch>,
     /// The parent by which the hits are grouped, or the hit itself if it has none; see [`crate::arrangement`].
     pub group: Option<Uuid>,
 }

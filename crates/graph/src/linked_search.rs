@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use emergent_domain::{
+    dates::DateMatch,
     document::Chunk,
     fusion::{ChannelRank, FusedHit, RankedHit},
     ids::{DocumentId, ProjectId},
@@ -112,16 +113,17 @@ impl Titles {
     }
 }
 
-/// The hits of a search, the best first, and the links by row number.
+/// The hits of a search, the best first, and what raised them, by row number.
 pub(crate) struct LinkedHits {
     pub(crate) hits: Vec<FusedHit<i64>>,
     pub(crate) links: HashMap<i64, HitLink>,
+    pub(crate) dates: HashMap<i64, DateMatch>,
 }
 
 impl From<Vec<FusedHit<i64>>> for LinkedHits {
-    /// Hits of a search without links.
+    /// Hits that nothing raised.
     fn from(hits: Vec<FusedHit<i64>>) -> Self {
-        Self { hits, links: HashMap::new() }
+        Self { hits, links: HashMap::new(), dates: HashMap::new() }
     }
 }
 
@@ -199,7 +201,7 @@ pub(crate) fn rank<T: Linkable>(
             break;
         }
     }
-    Ok(LinkedHits { hits, links: found_links })
+    Ok(LinkedHits { hits, links: found_links, dates: HashMap::new() })
 }
 
 /// Counts the places of the matching hits in each channel without the others.

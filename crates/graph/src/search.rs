@@ -8,7 +8,7 @@ use emergent_domain::{
     ids::{DocumentId, ObjectId, ProjectId},
     mentions,
     object::Object,
-    query::{ChannelHit, EmbeddingUse, Hit, HitLink, ObjectFilter, SearchMode, SearchQuery, SearchResult},
+    query::{ChannelHit, EmbeddingUse, Hit, ObjectFilter, SearchMode, SearchQuery, SearchResult},
 };
 use emergent_llm::EmbedTask;
 use emergent_store::{
@@ -23,12 +23,13 @@ use crate::{
     linked_search::{self, Linkable, LinkedHits, Titles},
 };
 
+mod dated;
 mod floors;
 mod question;
 
 use floors::check_min_similarity;
 pub(crate) use question::SearchRequest;
-use question::check_limit;
+use question::{check_limit, raising_periods};
 
 /// The maximum number of hits of a search.
 pub const MAX_LIMIT: usize = 1_000;
@@ -67,11 +68,13 @@ impl Graph {
         let visible =
             |filter: ObjectFilter| if include_system { filter } else { filter.without_system_types() };
         let seeds_among = SearchTarget::Objects(visible(ObjectFilter::default()));
+        let periods = raising_periods(&query.query, query.mode, query.weights);
         let question = SearchRequest {
             project,
             query: query.query,
             mode: query.mode,
             weights: query.weights,
+            periods,
             limit: query.limit,
             loaded_hits: query.limit,
             among: SearchTarget::Objects(visible(query.filter)),
@@ -98,6 +101,7 @@ impl Graph {
             query: query.to_owned(),
             mode,
             weights: None,
+            periods: raising_periods(query, mode, None),
             limit,
             loaded_hits: limit,
             among: SearchTarget::Chunks(document),
@@ -244,11 +248,13 @@ impl Graph {
             let nearest = NearestTo { model, vector, compared, max_hits, min_similarity };
             self.rank_question_by_vector(&question, nearest)
         });
-        let finish = move |tx: &mut Tx<'_>, fused: Vec<FusedHit<i64>>| {
-            let ranked = match question.mode {
+        let finish = move |tx: &mut Tx<'_>, mut fused: Vec<FusedHit<i64>>| {
+            let dates = dated::raise(tx, &question, fusion, &mut fused)?;
+            let mut ranked = match question.mode {
                 SearchMode::Linked => linked_search::rank(tx, &question, fused, load)?,
                 _ => fused.into(),
             };
+            ranked.dates = dates;
             load_best(tx, question.project, &ranked, question.loaded_hits, load)
         };
         // A single channel ranks and loads in one read, because each read costs a switch to another
@@ -330,7 +336,7 @@ fn load_best<T>(
             if bytes > MAX_BYTES && !hits.is_empty() {
                 return Ok((hits, true));
             }
-            hits.push(into_hit(hit, ranked.links.get(&hit.id), item.row));
+            hits.push(into_hit(hit, ranked, item.row));
         }
         if bytes < MAX_BYTES / 8 {
             max_batch = limit;
@@ -339,14 +345,15 @@ fn load_best<T>(
     Ok((hits, false))
 }
 
-fn into_hit<T>(fused: &FusedHit<i64>, link: Option<&HitLink>, item: T) -> Hit<T> {
+fn into_hit<T>(fused: &FusedHit<i64>, ranked: &LinkedHits, item: T) -> Hit<T> {
     let channel = |rank: ChannelRank| ChannelHit { rank: rank.rank, score: rank.score };
     Hit {
         item,
         score: fused.score,
         text: fused.text.map(channel),
         vector: fused.vector.map(channel),
-        link: link.cloned(),
+        link: ranked.links.get(&fused.id).cloned(),
+        date: ranked.dates.get(&fused.id).cloned(),
         group: None,
     }
 }

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use emergent_domain::{
+    dates::{self, Period},
     fusion::{Fusion, RankedHit, ScoreFusion, Weights},
     ids::ProjectId,
     invalid::Invalid,
@@ -35,6 +36,8 @@ pub(crate) struct SearchRequest {
     pub(crate) query: String,
     pub(crate) mode: SearchMode,
     pub(crate) weights: Option<Weights>,
+    /// The periods that raise hits, see [`raising_periods`].
+    pub(crate) periods: Vec<Period>,
     pub(crate) limit: usize,
     /// How many hits are loaded. It is more than `limit` if the caller looks at them before it cuts them off.
     pub(crate) loaded_hits: usize,
@@ -91,6 +94,9 @@ impl SearchRequest {
         match self.mode {
             SearchMode::Hybrid | SearchMode::Auto => both_channels,
             SearchMode::Linked => both_channels.max(linked_search::PLAIN_HITS),
+            // A date may raise a hit above the limit. These are as many as in a hybrid search, so that the order of a
+            // hybrid search whose vectors do not count is that of the text.
+            SearchMode::Text if !self.periods.is_empty() => both_channels,
             // A few more than the limit are requested, because some may be deleted concurrently.
             SearchMode::Text | SearchMode::Vector => self.limit + 5,
         }
@@ -113,6 +119,17 @@ impl SearchRequest {
             Ok(with_seeds(search::search_text(tx, project, &seeds, &query, limits)?, hits))
         }
     }
+}
+
+/// The periods that a question names and that raise hits: none in a search by vectors alone, and none with weights, with
+/// which the caller decides what counts.
+pub(super) fn raising_periods(query: &str, mode: SearchMode, weights: Option<Weights>) -> Vec<Period> {
+    let counts = match mode {
+        SearchMode::Text => true,
+        SearchMode::Vector => false,
+        SearchMode::Hybrid | SearchMode::Linked | SearchMode::Auto => weights.is_none(),
+    };
+    if counts { dates::periods_in(&text_query::included_text(query)) } else { Vec::new() }
 }
 
 pub(super) fn check_limit(limit: usize) -> Result<(), Invalid> {
@@ -158,6 +175,8 @@ impl Graph {
     /// How the channels are joined. In a mode with a single channel, weights have no effect.
     pub(super) fn fusion(&self, question: &SearchRequest, min_similarity: f64) -> Fusion {
         match (question.mode, question.weights) {
+            // The scores of ranks are so close together that a date would count more than the words.
+            (SearchMode::Text, _) if !question.periods.is_empty() => Fusion::TextFirst,
             (SearchMode::Text | SearchMode::Vector, _) => Fusion::Ranks(Weights::default()),
             (_, Some(weights)) => Fusion::Ranks(weights),
             // A linked search adds up scores, so it needs those of the text as they are.

@@ -7,6 +7,7 @@ mod browser_sessions;
 mod cleanup;
 mod cleanup_bounds;
 mod cursors;
+mod dates;
 mod documents;
 mod embedding;
 mod feed;

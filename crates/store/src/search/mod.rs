@@ -24,6 +24,7 @@ use crate::{
 };
 
 mod common_names;
+mod dates;
 pub mod embeddings;
 mod exclusion;
 pub(crate) mod fts_buffer;
@@ -42,6 +43,7 @@ pub mod vectors;
 pub mod write;
 
 pub use common_names::are_common_names;
+pub use dates::load_dates;
 pub use exclusion::Exclusion;
 pub use target::SearchTarget;
 use vectors::VectorIndexes;
