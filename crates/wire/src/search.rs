@@ -1,10 +1,12 @@
 //! Searches for objects and chunks, and their results.
 
 use emergent_domain::{
+    dates::DateMatch,
     document::Chunk,
     filter::{Filter, Op},
     object::Object,
     query::{ChannelHit, Direction, EmbeddingUse, Hit, HitLink, SearchMode, SearchResult},
+    time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -50,7 +52,7 @@ pub struct SearchObjects {
     /// Joins the two searches by ranks with these weights [default: by scores, with the weight of the embedder].
     #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightsInput>,
-    /// Whether hits of the mode `linked` say through which name they were found.
+    /// Whether hits say which date raised them and, in the mode `linked`, through which name they were found.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
     /// Puts the hits with the same parent together. The groups are in the order of their best hits.
@@ -128,7 +130,7 @@ pub struct SearchChunks {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000, default = 10)]
     pub limit: Option<i64>,
-    /// Whether hits of the mode `linked` say through which name they were found.
+    /// Whether hits say which date raised them and, in the mode `linked`, through which name they were found.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
     /// Puts the passages of each document together. The documents are in the order of their best passages.
@@ -184,6 +186,16 @@ pub struct Channels {
     /// With `explain` in the mode `linked`: what raised the hit, if not its words or its vector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkView>,
+    /// With `explain`, if the question names a date: by which of its dates the hit was raised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<DateView>,
+}
+
+impl Channels {
+    fn remove_explanations(&mut self) {
+        self.link = None;
+        self.date = None;
+    }
 }
 
 /// A name that a hit shares with one of the best hits.
@@ -200,6 +212,29 @@ pub struct LinkView {
 impl From<HitLink> for LinkView {
     fn from(link: HitLink) -> Self {
         Self { from: link.from, name: link.name }
+    }
+}
+
+/// A date of a hit that lies in a period which the question names.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = DateMatch)]
+pub struct DateView {
+    /// The property that has the date, or `createdAt`. For passages, it is one of the document.
+    #[schema(example = "validFrom")]
+    pub property: String,
+    /// The beginning of the period of the question; absent if it is open, as for `before 2020`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub from: Option<Timestamp>,
+    /// The first moment after the period; absent if it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub to: Option<Timestamp>,
+}
+
+impl From<DateMatch> for DateView {
+    fn from(date: DateMatch) -> Self {
+        Self { property: date.property, from: date.period.from, to: date.period.to }
     }
 }
 
@@ -220,8 +255,8 @@ impl From<ChannelHit> for Channel {
 impl SearchView {
     /// The result of a search that did not ask for explanations.
     #[must_use]
-    pub fn without_links(mut self) -> Self {
-        self.hits.iter_mut().for_each(|hit| hit.channels.link = None);
+    pub fn without_explanations(mut self) -> Self {
+        self.hits.iter_mut().for_each(|hit| hit.channels.remove_explanations());
         self
     }
 }
@@ -235,6 +270,7 @@ impl From<SearchResult<Object>> for SearchView {
                 text: hit.text.map(Into::into),
                 vector: hit.vector.map(Into::into),
                 link: hit.link.map(Into::into),
+                date: hit.date.map(Into::into),
             },
             group: hit.group,
         };
@@ -275,10 +311,10 @@ pub struct ChunkHitView {
 }
 
 impl ChunkSearchView {
-    /// Like [`SearchView::without_links`].
+    /// Like [`SearchView::without_explanations`].
     #[must_use]
-    pub fn without_links(mut self) -> Self {
-        self.hits.iter_mut().for_each(|hit| hit.channels.link = None);
+    pub fn without_explanations(mut self) -> Self {
+        self.hits.iter_mut().for_each(|hit| hit.channels.remove_explanations());
         self
     }
 }
@@ -292,6 +328,7 @@ impl From<SearchResult<Chunk>> for ChunkSearchView {
                 text: hit.text.map(Into::into),
                 vector: hit.vector.map(Into::into),
                 link: hit.link.map(Into::into),
+                date: hit.date.map(Into::into),
             },
             document_title: None,
             group: hit.group,

@@ -310,6 +310,24 @@ both_engines! {
         assert_eq!(client.post("/api/graph/search", body("hybrid", true)).await.is(200)["hits"].as_array().unwrap().len(), 1);
     }
 
+    async fn a_search_with_a_date_explains_which_date_raised_a_hit_if_asked(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        client.object("Note", "k1", json!({ "text": "about boats", "said": "2023-11-20" })).await;
+        let second = client.object("Note", "k2", json!({ "text": "about boats", "said": "2023-05-20" })).await;
+        for mode in ["text", "hybrid", "linked", "auto"] {
+            let body = |explain: bool| json!({ "query": "Which boats in May 2023?", "mode": mode, "explain": explain });
+            let found = client.post("/api/graph/search", body(true)).await;
+            let hits = found.is(200)["hits"].as_array().unwrap();
+            assert_eq!((hits.len(), &hits[0]["object"]["id"]), (2, &json!(second)), "{mode}");
+            let period = json!({ "property": "said", "from": "2023-05-01T00:00:00.000000Z", "to": "2023-06-01T00:00:00.000000Z" });
+            assert_eq!(hits[0]["channels"]["date"], period, "{mode}");
+            assert_eq!(hits[1]["channels"].get("date"), None, "{mode}");
+            let found = client.post("/api/graph/search", body(false)).await;
+            assert_eq!(found.is(200)["hits"][0]["channels"].get("date"), None, "{mode}");
+        }
+    }
+
     async fn hits_are_grouped_and_cut_to_a_budget(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

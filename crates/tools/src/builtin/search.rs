@@ -303,6 +303,9 @@ pub(super) fn hit_json<T>(hit: &Hit<T>, name: &str, item: Value) -> Value {
     if let Some(link) = &hit.link {
         channels.insert("link".to_owned(), json!(link));
     }
+    if let Some(date) = &hit.date {
+        channels.insert("date".to_owned(), json!(date));
+    }
     let mut view = json!({ "score": hit.score, "channels": channels, name: item });
     if let Some(group) = hit.group {
         view["group"] = json!(group);

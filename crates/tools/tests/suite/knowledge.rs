@@ -41,6 +41,21 @@ both_engines! {
         assert_eq!(each(&world.ok("search_hybrid", weighted).await, "hits", "/object/key"), ["company"]);
     }
 
+    async fn a_search_with_a_date_says_which_date_raised_an_entity(db: TestDb) {
+        let world = World::new(&db).await;
+        world.ok("entities_create", json!({ "objects": [
+            { "type": "Note", "key": "k1", "properties": { "text": "about boats", "said": "2023-11-20" } },
+            { "type": "Note", "key": "k2", "properties": { "text": "about boats", "said": "2023-05-20" } },
+        ]})).await;
+        for name in ["search_linked", "search_hybrid", "search_fts", "entities_search"] {
+            let found = world.ok(name, json!({ "query": "Which boats since May 2023 until now", "fields": ["key"] })).await;
+            assert_eq!(each(&found, "hits", "/object/key"), ["k1", "k2"], "{name}: both are of that time");
+            assert_eq!(found["hits"][1]["channels"]["date"], json!({ "property": "said", "from": "2023-05-01T00:00:00.000000Z" }));
+            let found = world.ok(name, json!({ "query": "Which boats in May 2023?", "fields": ["key"] })).await;
+            assert_eq!(each(&found, "hits", "/object/key"), ["k2", "k1"], "{name}");
+        }
+    }
+
     async fn hits_are_grouped_and_cut_to_a_budget(db: TestDb) {
         let world = World::new(&db).await;
         world.ok("entities_create", json!({

@@ -72,7 +72,7 @@ async fn search(
     for hit in &mut found.hits {
         hit.document_title = titles.get(&DocumentId(hit.chunk.document_id)).cloned();
     }
-    ok(if explain { found } else { found.without_links() })
+    ok(if explain { found } else { found.without_explanations() })
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -24,5 +24,5 @@ pub(super) async fn search(
     let ObjectQuery { query, group, budget_tokens, explain } = object_query(body)?;
     let found = app.graph.search(project, query).await?;
     let found: SearchView = app.graph.arrange_objects(project, found, group, budget_tokens).await?.into();
-    ok(if explain { found } else { found.without_links() })
+    ok(if explain { found } else { found.without_explanations() })
 }

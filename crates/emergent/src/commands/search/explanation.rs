@@ -1,7 +1,10 @@
-//! Says why a hit was found: by which words, how similar it is, and which name led to it.
+//! Says why a hit was found: by which words, how similar it is, which name led to it, and which date raised it.
 
-use emergent_domain::text_query::{self, Term, TextQuery};
-use emergent_wire::search::Channels;
+use emergent_domain::{
+    text_query::{self, Term, TextQuery},
+    time::Timestamp,
+};
+use emergent_wire::search::{Channels, DateView};
 
 use crate::{
     error::Result,
@@ -75,7 +78,21 @@ fn lines(channels: &Channels, words: &[String], from: Option<&str>) -> Vec<(&'st
         let from = from.map_or_else(|| link.from.to_string(), str::to_owned);
         lines.push(("link", format!("the name \"{}\", which {from} has too", link.name)));
     }
+    if let Some(date) = &channels.date {
+        lines.push(("date", format!("`{}` matches the time {}", date.property, period(date))));
+    }
     lines
+}
+
+/// The period of the question in days, such as `from 2023-05-01 to before 2023-06-01`.
+fn period(date: &DateView) -> String {
+    let day = |moment: Timestamp| moment.to_string().chars().take_while(|c| *c != 'T').collect::<String>();
+    match (date.from.map(day), date.to.map(day)) {
+        (Some(from), Some(to)) => format!("from {from} to before {to}"),
+        (Some(from), None) => format!("since {from}"),
+        (None, Some(to)) => format!("before {to}"),
+        (None, None) => "of the question".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -106,15 +123,25 @@ mod tests {
     fn each_way_of_finding_a_hit_is_a_line() {
         let link = LinkView { from: Uuid::nil(), name: "ada lovelace".to_owned() };
         let channel = |score: f64| Some(Channel { rank: 1, score });
-        let all = Channels { text: channel(2.5), vector: channel(0.61), link: Some(link) };
+        let may = |day: &str| Some(format!("{day}T00:00:00Z").parse().unwrap());
+        let date = DateView { property: "met".to_owned(), from: may("2023-05-01"), to: may("2023-06-01") };
+        let all = Channels {
+            text: channel(2.5),
+            vector: channel(0.61),
+            link: Some(link),
+            date: Some(date.clone()),
+        };
         let words = ["engine".to_owned(), "notes".to_owned()];
         let expected = [
             ("words", "engine, notes (score 2.500)".to_owned()),
             ("meaning", "similarity 0.610".to_owned()),
             ("link", "the name \"ada lovelace\", which Note/ada has too".to_owned()),
+            ("date", "`met` matches the time from 2023-05-01 to before 2023-06-01".to_owned()),
         ];
         assert_eq!(lines(&all, &words, Some("Note/ada")), expected);
-        let by_words = Channels { text: channel(1.0), vector: None, link: None };
+        assert_eq!(period(&DateView { from: None, ..date.clone() }), "before 2023-06-01");
+        assert_eq!(period(&DateView { to: None, ..date }), "since 2023-05-01");
+        let by_words = Channels { text: channel(1.0), vector: None, link: None, date: None };
         assert_eq!(lines(&by_words, &[], None), [("words", "score 1.000".to_owned())]);
     }
 }

@@ -32,7 +32,7 @@ struct SearchFlags {
     /// Only the first hits that have this many tokens together, at least one hit; four bytes are a token
     #[arg(long, value_name = "N")]
     budget_tokens: Option<i64>,
-    /// Show why each hit was found: its words, its similarity, and the name that led to it
+    /// Show why each hit was found: its words, its similarity, the name that led to it, and its date
     #[arg(long)]
     explain: bool,
 }
