@@ -385,6 +385,14 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: "",
     },
+    Migration {
+        version: 45,
+        name: "due_firings",
+        indexes: include_str!("migrations/0045_due_firings.indexes.sql"),
+        shared: "",
+        sqlite: include_str!("migrations/0045_due_firings.sqlite.sql"),
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.

@@ -204,8 +204,5 @@ pub fn projects_with_unread_changes(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
 
 /// The live projects with pending firings of events that are due.
 pub fn projects_with_due_firings(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
-    let sql = "SELECT DISTINCT f.project_id FROM trigger_firings AS f
-               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
-               WHERE f.status = 'pending' AND f.entity_id IS NOT NULL AND f.due_at <= $1";
-    tx.query(sql, params![now], |row| row.get(0))
+    firings::projects_with_due(tx, now)
 }

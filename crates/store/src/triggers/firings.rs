@@ -11,6 +11,7 @@ use emergent_domain::{
 use uuid::Uuid;
 
 use crate::{
+    engine::Engine,
     error::{Error, Result},
     page,
     row::{RowReader, TableRow, row},
@@ -105,7 +106,17 @@ pub enum DueFirings<'a> {
     Only(&'a [AgentId]),
 }
 
-/// The due pending firings of events of a project that this version can read, the longest due first.
+impl DueFirings<'_> {
+    fn includes(self, agent: AgentId) -> bool {
+        match self {
+            Self::Without(agents) => !agents.contains(&agent),
+            Self::Only(agents) => agents.contains(&agent),
+        }
+    }
+}
+
+/// The due pending firings of events of a project that this version can read, the longest due first. Those that are
+/// left out are not read, because many may wait: each trigger is looked up by itself then.
 pub fn list_due(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -113,33 +124,84 @@ pub fn list_due(
     now: Timestamp,
     limit: usize,
 ) -> Result<Vec<Firing>> {
-    if matches!(which, DueFirings::Only([])) {
-        return Ok(Vec::new());
+    match which {
+        DueFirings::Only([]) => return Ok(Vec::new()),
+        DueFirings::Without([]) => return list_due_of(tx, project, None, now, limit),
+        _ => {}
     }
-    let mut params = vec![Param::from(project), Param::from(now)];
-    let agents = agent_condition(which, &mut params);
+    let mut triggers = list_due_triggers(tx, project, now)?;
+    triggers.retain(|(agent, _)| which.includes(*agent));
+    triggers.sort_by_key(|(_, since)| *since);
+    let mut due: Vec<Firing> = Vec::new();
+    for (agent, since) in triggers {
+        // The firings of this trigger and of those after it are due later than all that fit.
+        if due.len() == limit && due.last().is_some_and(|last| last.due_at <= since) {
+            break;
+        }
+        due.extend(list_due_of(tx, project, Some(agent), now, limit)?);
+        due.sort_by_key(|firing| (firing.due_at, firing.id));
+        due.truncate(limit);
+    }
+    Ok(due)
+}
+
+/// The due pending firings of events of a project, or of one of its triggers, that this version can read, the longest
+/// due first.
+fn list_due_of(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    agent: Option<AgentId>,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<Firing>> {
+    let condition = if agent.is_some() { " AND agent_id = $3" } else { "" };
     let sql = |limit: &str, exclude: &str| {
         format!(
             "SELECT {COLUMNS} FROM trigger_firings
-             WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL AND due_at <= $2{agents}{exclude}
+             WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL
+                 AND due_at <= $2{condition}{exclude}
              ORDER BY due_at, id LIMIT {limit}"
         )
     };
+    let mut params = vec![Param::from(project), Param::from(now)];
+    params.extend(agent.map(Param::from));
     tx.query_claimable::<Firing, _>(&params, limit, sql, Firing::from_row)
 }
 
-/// The condition that a firing is one of these, with its parameters added to `params`.
-fn agent_condition(which: DueFirings<'_>, params: &mut Vec<Param<'_>>) -> String {
-    let (operator, ids) = match which {
-        DueFirings::Without(ids) => ("NOT IN", ids),
-        DueFirings::Only(ids) => ("IN", ids),
+/// The triggers of a project with due pending firings of events, each with the time since which its first one is due.
+/// Each takes one lookup in an index, however many of its firings wait.
+fn list_due_triggers(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    now: Timestamp,
+) -> Result<Vec<(AgentId, Timestamp)>> {
+    let sql = match tx.engine() {
+        // For a comparison of rows, SQLite would read all firings of the trigger before.
+        Engine::Sqlite => {
+            "SELECT project_id, agent_id, due_at FROM trigger_firings
+             WHERE project_id = $1 AND agent_id > $2 AND status = 'pending' AND entity_id IS NOT NULL
+             ORDER BY agent_id, due_at LIMIT 1"
+        }
+        // Only one index has this order, so PostgreSQL takes it whatever it knows of the table. The trigger that is
+        // found may be of another project.
+        Engine::Postgres => {
+            "SELECT project_id, agent_id, due_at FROM trigger_firings
+             WHERE (project_id, agent_id) > ($1, $2) AND status = 'pending' AND entity_id IS NOT NULL
+             ORDER BY project_id, agent_id, due_at LIMIT 1"
+        }
     };
-    if ids.is_empty() {
-        return String::new();
+    let (mut triggers, mut after) = (Vec::new(), AgentId(Uuid::nil()));
+    loop {
+        let next: Option<(ProjectId, AgentId, Timestamp)> =
+            tx.query_opt(sql, &[Param::from(project), Param::from(after)], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
+        let Some((_, agent, since)) = next.filter(|(of, _, _)| *of == project) else { return Ok(triggers) };
+        if since <= now {
+            triggers.push((agent, since));
+        }
+        after = agent;
     }
-    let condition = format!(" AND agent_id {operator} ({})", page::placeholders(params.len() + 1, ids.len()));
-    params.extend(ids.iter().copied().map(Param::from));
-    condition
 }
 
 /// Whether a project has a due pending firing of an event of other triggers than these.
@@ -149,13 +211,8 @@ pub fn has_due_without(
     agents: &[AgentId],
     now: Timestamp,
 ) -> Result<bool> {
-    let mut params = vec![Param::from(project), Param::from(now)];
-    let sql = format!(
-        "SELECT 1 FROM trigger_firings
-         WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL AND due_at <= $2{} LIMIT 1",
-        agent_condition(DueFirings::Without(agents), &mut params)
-    );
-    Ok(tx.query_opt(&sql, &params, |_| Ok(()))?.is_some())
+    let others = DueFirings::Without(agents);
+    Ok(list_due_triggers(tx, project, now)?.into_iter().any(|(agent, _)| others.includes(agent)))
 }
 
 /// The due pending firings of an agent that this version can read, in the order of their events. The order is that of
@@ -191,13 +248,17 @@ pub fn list_pending(
     entity: Option<Uuid>,
     limit: usize,
 ) -> Result<Vec<Firing>> {
-    let condition = if entity.is_some() { " AND entity_id = $3" } else { "" };
+    // An object has few firings. Those of an agent may be many, so they are read in the order of an index.
+    let (condition, order) = match entity {
+        Some(_) => (" AND entity_id = $3", "created_at, id"),
+        None => ("", "event_txid, event_seq, id"),
+    };
+    let of_project = page::on_row("project_id = $1");
     let sql = |limit: &str, exclude: &str| {
         format!(
             "SELECT {COLUMNS} FROM trigger_firings
-             WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL
-                 AND agent_id = $2{condition}{exclude}
-             ORDER BY created_at, id LIMIT {limit}"
+             WHERE agent_id = $2 AND {of_project} AND status = 'pending' AND entity_id IS NOT NULL{condition}{exclude}
+             ORDER BY {order} LIMIT {limit}"
         )
     };
     let mut params = vec![Param::from(project), Param::from(agent)];
@@ -205,21 +266,55 @@ pub fn list_pending(
     tx.query_claimable::<Firing, _>(&params, limit, sql, Firing::from_row)
 }
 
+/// A `WITH` clause `waiting` with the projects that have pending firings of events, and a row without a project. Each
+/// takes one lookup in an index, however many firings wait.
+const WAITING_PROJECTS: &str = "WITH RECURSIVE waiting (project_id) AS (
+    SELECT (SELECT f.project_id FROM trigger_firings AS f
+            WHERE f.status = 'pending' AND f.entity_id IS NOT NULL ORDER BY f.project_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT f.project_id FROM trigger_firings AS f
+            WHERE f.status = 'pending' AND f.entity_id IS NOT NULL AND f.project_id > w.project_id
+            ORDER BY f.project_id LIMIT 1)
+    FROM waiting AS w WHERE w.project_id IS NOT NULL)";
+
+/// When the first pending firing of an event in the project `w` is due, of those that match a condition. It is a
+/// subquery with an order, so that PostgreSQL looks it up in the index that has this order.
+fn first_due_sql(condition: &str) -> String {
+    format!(
+        "(SELECT f.due_at FROM trigger_firings AS f
+          WHERE f.project_id = w.project_id AND f.status = 'pending' AND f.entity_id IS NOT NULL{condition}
+          ORDER BY f.due_at LIMIT 1)"
+    )
+}
+
+/// The live projects with pending firings of events that are due.
+pub(super) fn projects_with_due(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
+    let sql = format!(
+        "{WAITING_PROJECTS} SELECT w.project_id FROM waiting AS w
+         JOIN projects AS p ON p.id = w.project_id AND p.deleted_at IS NULL
+         WHERE {} <= $1",
+        first_due_sql("")
+    );
+    tx.query(&sql, &[Param::from(now)], |row| row.get(0))
+}
+
 /// When the next pending firing of an event in a live project is due; `None` when there is none.
 pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
-    let sql = "SELECT min(f.due_at) FROM trigger_firings AS f
-               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
-               WHERE f.status = 'pending' AND f.entity_id IS NOT NULL";
-    Ok(tx.query_opt(sql, &[], |row| row.get::<Option<Timestamp>>(0))?.flatten())
+    min_due(tx, &first_due_sql(""), &[])
 }
 
 /// When the next pending firing of an event in a live project becomes due after `now`. Those that are due already may
 /// wait for a long time.
 pub fn next_due_after(tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<Timestamp>> {
-    let sql = "SELECT min(f.due_at) FROM trigger_firings AS f
-               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
-               WHERE f.status = 'pending' AND f.entity_id IS NOT NULL AND f.due_at > $1";
-    Ok(tx.query_opt(sql, &[Param::from(now)], |row| row.get::<Option<Timestamp>>(0))?.flatten())
+    min_due(tx, &first_due_sql(" AND f.due_at > $1"), &[Param::from(now)])
+}
+
+fn min_due(tx: &mut Tx<'_>, first_due: &str, params: &[Param<'_>]) -> Result<Option<Timestamp>> {
+    let sql = format!(
+        "{WAITING_PROJECTS} SELECT min({first_due}) FROM waiting AS w
+         JOIN projects AS p ON p.id = w.project_id AND p.deleted_at IS NULL"
+    );
+    Ok(tx.query_opt(&sql, params, |row| row.get::<Option<Timestamp>>(0))?.flatten())
 }
 
 /// The number of pending firings of events in live projects, by the kind of event. Kinds without firings are

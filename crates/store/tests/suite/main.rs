@@ -7,6 +7,7 @@ mod budget_counters;
 mod cursors;
 mod day_limits;
 mod deferred;
+mod due_firings;
 mod hot_plans;
 mod jobs;
 mod leases;

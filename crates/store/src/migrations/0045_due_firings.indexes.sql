@@ -1,0 +1,4 @@
+-- The firings of each trigger that wait, the longest due first. With it, those of one trigger are found without reading
+-- the firings of the others of its project, of which many may be held back.
+CREATE INDEX IF NOT EXISTS trigger_firings_of_trigger ON trigger_firings (project_id, agent_id, due_at, id)
+    WHERE status = 'pending' AND entity_id IS NOT NULL;
