@@ -17,6 +17,10 @@ const COUNT_TTL: Duration = Duration::from_secs(1);
 /// servers would see the same free capacity, and both would fill it.
 const LOCK_BELOW: usize = 1_000;
 
+/// The names of the limits in errors: of the whole queue, and of the part that one project may use.
+pub(crate) const QUEUE_LIMIT: &str = "max_queued";
+pub(crate) const PROJECT_LIMIT: &str = "max_project_queued";
+
 /// No transaction queues more triggered runs than this.
 const MAX_TRIGGERED: usize = 1_000;
 
@@ -51,14 +55,14 @@ impl Executor {
         let (max_queued, max_of_project) = (self.settings().max_queued, self.settings().project_queued());
         let waiting = self.count_waiting(None, max_queued).await?;
         if waiting >= limit(max_queued) {
-            return Err(Error::Overloaded { limit: "max_queued", waiting });
+            return Err(Error::Overloaded { limit: QUEUE_LIMIT, waiting });
         }
         if waiting >= limit(max_of_project) {
             let waiting = self.count_waiting(Some(project), max_of_project).await?;
             if waiting >= limit(max_of_project) {
                 // Runs that are refused must not make the queue seem full to other projects.
                 self.queue().remove_one();
-                return Err(Error::Overloaded { limit: "max_project_queued", waiting });
+                return Err(Error::Overloaded { limit: PROJECT_LIMIT, waiting });
             }
         }
         Ok(())
@@ -139,20 +143,30 @@ pub(crate) fn free_queue_capacity(tx: &mut Tx<'_>, settings: &Settings) -> Resul
     count_free(tx, None, settings.max_queued)
 }
 
+/// How many more runs of a project may be queued.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProjectCapacity {
+    pub free: usize,
+    /// The limit that is reached with these runs.
+    pub limit: &'static str,
+}
+
 /// As [`free_queue_capacity`], for runs of one project. Only one server at a time queues the runs that the
 /// events of a project trigger, so the count of the project needs no lock.
 pub(crate) fn free_project_capacity(
     tx: &mut Tx<'_>,
     settings: &Settings,
     project: ProjectId,
-) -> Result<usize> {
+) -> Result<ProjectCapacity> {
     let (free, max_of_project) = (free_queue_capacity(tx, settings)?, settings.project_queued());
+    let of_queue = ProjectCapacity { free, limit: QUEUE_LIMIT };
     // While the whole queue is shorter than the limit of a project, no project has reached it.
     let queued = settings.max_queued.saturating_sub(free);
     if queued + MAX_TRIGGERED < max_of_project {
-        return Ok(free);
+        return Ok(of_queue);
     }
-    Ok(free.min(count_free(tx, Some(project), max_of_project)?))
+    let of_project = count_free(tx, Some(project), max_of_project)?;
+    Ok(if of_project < free { ProjectCapacity { free: of_project, limit: PROJECT_LIMIT } } else { of_queue })
 }
 
 fn count_free(tx: &mut Tx<'_>, project: Option<ProjectId>, max: usize) -> Result<usize> {

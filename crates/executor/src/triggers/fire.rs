@@ -63,8 +63,8 @@ impl Executor {
             }
             let mut pass = FiringPass { places, ..FiringPass::new(tx, &executor, project, readable, now)? };
             for firing in due {
-                if pass.capacity == 0 {
-                    pass.outcome.full = true;
+                if pass.capacity.free == 0 {
+                    pass.outcome.full = Some(pass.capacity.limit);
                     break;
                 }
                 if pass.settled.contains(&firing.id) {
@@ -91,7 +91,7 @@ pub(super) struct FiringPass<'a> {
     /// Agents that were loaded already.
     agents: HashMap<AgentId, Option<Agent>>,
     /// How many more runs may be queued.
-    capacity: usize,
+    capacity: queue::ProjectCapacity,
     /// How many more runs the triggers with a limit may start.
     places: FreePlaces,
     /// The next firings of the triggers with a limit, in the order of their events. Each list is read once, because
@@ -212,7 +212,7 @@ impl<'a> FiringPass<'a> {
             Admission { cause: Some(TriggerCause { run: cause, depth }), ..Admission::new(Origin::Event) };
         match admit(tx, self.executor, &agent, &admission, &start) {
             Ok(run) => {
-                self.capacity -= 1;
+                self.capacity.free -= 1;
                 self.places.take(agent.id);
                 self.outcome.admitted += 1;
                 let kind = trigger.event.as_str();

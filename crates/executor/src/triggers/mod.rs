@@ -39,8 +39,8 @@ use tokio::{
 };
 use tracing::warn;
 
-use crate::{Error, Executor, Result};
-use backoff::Backoff;
+use crate::{Error, Executor, Result, queue::PROJECT_LIMIT};
+use backoff::Backoffs;
 use firing_counts::FiringCounts;
 
 pub use concurrency::HeldBack;
@@ -88,8 +88,8 @@ pub(crate) struct FiringOutcome {
     pub count: usize,
     /// How many runs were queued.
     pub admitted: usize,
-    /// True if firings are still due because the run queue is full.
-    pub full: bool,
+    /// The limit of the run queue because of which firings are still due; `None` if it has free capacity.
+    pub full: Option<&'static str>,
     pub refusals: Vec<RefusedStart>,
     pub suspended: Vec<SuspendedSchedule>,
     pub tally: FiringCounts,
@@ -112,9 +112,9 @@ impl Executor {
         let mut triggers_changed = self.db().waiter(schedule_rows::CHANGED_CHANNEL);
         let mut feed_changed = self.db().waiter(feed::ANY_FEED_CHANNEL);
         let mut idle_passes = 0_u32;
-        let mut backoff = Backoff::default();
+        let mut backoffs = Backoffs::default();
         while !*stop.borrow() {
-            let (fired, next) = self.fire_due(&mut backoff).await;
+            let (fired, next) = self.fire_due(&mut backoffs).await;
             idle_passes = if fired { 0 } else { idle_passes.saturating_add(1) };
             let pause = if fired { PASS_INTERVAL } else { self.next_wait(next, idle_passes) };
             let woken = tokio::select! {
@@ -146,9 +146,9 @@ impl Executor {
 
     /// Makes one pass over all projects. Returns whether anything was fired or read, and when the next
     /// trigger is due.
-    async fn fire_due(&self, backoff: &mut Backoff) -> (bool, Option<Timestamp>) {
+    async fn fire_due(&self, backoffs: &mut Backoffs) -> (bool, Option<Timestamp>) {
         let mut did_work = false;
-        match self.poll_once(&mut did_work, backoff).await {
+        match self.poll_once(&mut did_work, backoffs).await {
             Ok(next) => (did_work, next),
             Err(error) => {
                 warn!(error = %error, "could not check the triggers, trying again");
@@ -158,7 +158,7 @@ impl Executor {
     }
 
     /// Like [`Executor::fire_due`], but sets `did_work` also if an error follows.
-    async fn poll_once(&self, did_work: &mut bool, backoff: &mut Backoff) -> Result<Option<Timestamp>> {
+    async fn poll_once(&self, did_work: &mut bool, backoffs: &mut Backoffs) -> Result<Option<Timestamp>> {
         // The read comes first, because write transactions are needed only if something is due.
         let pending = self.db().read(|tx| {
             let due = [schedule_rows::next_due_at(tx)?, rows::firings::next_due_at(tx)?];
@@ -171,9 +171,9 @@ impl Executor {
             return Ok(due.into_iter().flatten().min());
         }
         let [schedule_due_at, _] = due;
-        if schedule_due_at.is_some_and(|at| at <= self.clock().now()) && !backoff.is_waiting() {
+        if schedule_due_at.is_some_and(|at| at <= self.clock().now()) && !backoffs.queue.is_waiting() {
             let fired = self.fire_schedules(BATCH_SIZE).await;
-            backoff.record(&fired);
+            backoffs.queue.record(&fired);
             *did_work |= did_any(fired);
             *did_work |= did_any(self.fire_workflow_schedules(BATCH_SIZE).await);
         }
@@ -181,14 +181,15 @@ impl Executor {
             *did_work |= did_any(self.read_events(project).await);
         }
         let now = self.clock().now();
-        let overdue = self.db().read(move |tx| concurrency::projects_to_fire(tx, now));
-        for project in overdue.await? {
+        let overdue = self.db().read(move |tx| concurrency::projects_to_fire(tx, now)).await?;
+        backoffs.keep_projects(&overdue);
+        for project in overdue {
             *did_work |= did_any(self.fire_workflow_events(project, BATCH_SIZE).await);
-            if backoff.is_waiting() {
+            if backoffs.is_waiting(project) {
                 continue;
             }
             let fired = self.fire_events(project, BATCH_SIZE).await;
-            backoff.record(&fired);
+            backoffs.record(project, &fired);
             *did_work |= did_any(fired);
         }
         let now = self.clock().now();
@@ -234,12 +235,15 @@ impl Executor {
         for SuspendedSchedule { id, name, reason } in outcome.suspended {
             warn!(schedule.id = %id, schedule.name = %name, "the schedule `{name}` is suspended until it is saved again: {reason}");
         }
-        match outcome.count {
-            0 if outcome.full => {
-                let waiting = i64::try_from(self.settings().max_queued).unwrap_or(i64::MAX);
-                Err(Error::Overloaded { limit: "max_queued", waiting })
+        match (outcome.count, outcome.full) {
+            (0, Some(limit)) => {
+                let max = match limit {
+                    PROJECT_LIMIT => self.settings().project_queued(),
+                    _ => self.settings().max_queued,
+                };
+                Err(Error::Overloaded { limit, waiting: i64::try_from(max).unwrap_or(i64::MAX) })
             }
-            count => Ok(count),
+            (count, _) => Ok(count),
         }
     }
 

@@ -40,7 +40,7 @@ impl Executor {
                     // A schedule that is more than a minute late counts as missed, unless it was marked as
                     // waiting in time.
                     schedules::mark_waiting(tx, now)?;
-                    outcome.full = true;
+                    outcome.full = Some(queue::QUEUE_LIMIT);
                     break;
                 }
                 match parse_rule(schedule) {

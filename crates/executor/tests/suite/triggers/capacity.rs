@@ -82,6 +82,32 @@ both_engines! {
         assert_eq!(queued.unwrap(), 5);
     }
 
+    async fn a_project_that_has_queued_all_it_may_holds_up_no_other(db: TestDb) {
+        // One project may queue six of these eight.
+        let two = TwoServers::with(&db, at_most(8)).await;
+        let full = two.here.project;
+        let other = two.here.executor.graph().create_project("other", false).await.unwrap().id;
+        let actor = emergent_graph::Actor { project: other, ..two.here.actor() };
+        triggered_agent(&two.here, "notes", "on_entity_created", json!({})).await;
+        two.here.executor.create_agent(actor, triggered("theirs", "on_entity_created", json!({}))).await.unwrap();
+        let queued = async |project: ProjectId| {
+            let count = move |tx: &mut Tx<'_>| emergent_store::runs::count_project_queued(tx, project, 100);
+            let counted: Result<i64, Error> = two.here.executor.graph().db().read(count).await;
+            counted.unwrap()
+        };
+        let firing = chains::Firing::at(&two.here);
+        for n in 0..10 {
+            two.create("Note", json!({ "n": n })).await;
+        }
+        until("the project has queued all it may", async || queued(full).await == 6).await;
+        until("its other events wait", async || waiting(&two).await == 4).await;
+        let new = NewObject { type_: "Note".into(), ..NewObject::default() };
+        two.here.executor.graph().create_object(actor, new).await.unwrap();
+        until("the other project has a run", async || queued(other).await == 1).await;
+        assert_eq!((queued(full).await, waiting(&two).await), (6, 4));
+        firing.stop().await;
+    }
+
     async fn schedules_wait_for_room_and_are_not_missed_for_it(db: TestDb) {
         let two = TwoServers::with(&db, at_most(2)).await;
         for name in ["a", "b", "c", "d", "e"] {
