@@ -6,6 +6,7 @@ use emergent_domain::{
     cursor::{Cursor, Page},
     document::{Chunk, Document},
     ids::{DocumentId, ObjectId, ProjectId, RelationshipId},
+    json::JsonObject,
     object::Object,
     relationship::Relationship,
     trigger::{CoalesceBy, EventKind, EventTrigger, Firing, FiringCause, decide::Content},
@@ -24,6 +25,26 @@ const CHUNK_PAGE_SIZE: usize = 50;
 /// The maximum number of ids of other objects that share the run.
 const MAX_LISTED_OBJECTS: usize = 100;
 
+/// How many bytes of content one transaction reads for the conditions of triggers. The last one may exceed it. What is
+/// left is for the next transaction: one that takes too long is rolled back, and would be repeated for ever.
+pub(super) const MAX_CONTENT_BYTES: usize = 8 << 20;
+
+/// The content that conditions refer to.
+pub(super) struct LoadedContent {
+    pub content: Content,
+    /// The bytes of its properties.
+    pub bytes: usize,
+}
+
+impl LoadedContent {
+    fn new(labels: Vec<String>, properties: &JsonObject) -> Self {
+        Self {
+            content: Content { labels, properties: properties.to_map() },
+            bytes: properties.as_str().len(),
+        }
+    }
+}
+
 /// Returns the content that conditions refer to, at a version; `None` if that version no longer exists.
 pub(super) fn content_at_version(
     tx: &mut Tx<'_>,
@@ -31,14 +52,14 @@ pub(super) fn content_at_version(
     event: EventKind,
     entity: Uuid,
     version: i64,
-) -> Result<Option<Content>> {
+) -> Result<Option<LoadedContent>> {
     Ok(match event {
         EventKind::EntityCreated | EventKind::EntityUpdated => object_at(tx, project, entity, version)?
-            .map(|object| Content { labels: object.labels, properties: object.properties.to_map() }),
+            .map(|object| LoadedContent::new(object.labels, &object.properties)),
         EventKind::RelationshipCreated => relationship_at(tx, project, entity, version)?
-            .map(|edge| Content { labels: Vec::new(), properties: edge.properties.to_map() }),
+            .map(|edge| LoadedContent::new(Vec::new(), &edge.properties)),
         EventKind::DocumentIngested => documents::get(tx, project, DocumentId(entity))?
-            .map(|document| Content { labels: Vec::new(), properties: document.metadata.to_map() }),
+            .map(|document| LoadedContent::new(Vec::new(), &document.metadata)),
     })
 }
 

@@ -16,7 +16,7 @@ use emergent_store::{
 };
 
 use super::{
-    event_context,
+    event_context::{self, MAX_CONTENT_BYTES},
     firing_counts::{FiringCounts, FiringOutcomeKind, firing_kind},
 };
 use crate::{Error, Executor, Result};
@@ -37,10 +37,15 @@ impl Executor {
                 return nothing();
             }
             let triggers = rows::lock_all(tx, project)?;
-            let firings = find_firings(tx, project, &changes.items, &triggers, now)?;
+            let FoundFirings { firings, examined } =
+                find_firings(tx, project, &changes.items, &triggers, now)?;
             let counts = insert_firings(tx, firings)?;
-            rows::set_cursor(tx, project, changes.position)?;
-            Ok::<_, Error>((changes.items.len(), counts))
+            let position = match changes.items.get(..examined) {
+                Some([.., last]) if examined < changes.items.len() => last.position,
+                _ => changes.position,
+            };
+            rows::set_cursor(tx, project, position)?;
+            Ok::<_, Error>((examined, counts))
         });
         let (count, counts) = read.await?;
         self.telemetry().record_firings(counts);
@@ -66,17 +71,29 @@ fn insert_firings(tx: &mut Tx<'_>, firings: Vec<Firing>) -> Result<FiringCounts>
     Ok(counts)
 }
 
-/// Returns the firings that the changes cause, including skipped ones.
+/// The firings that the first changes of a list cause.
+struct FoundFirings {
+    firings: Vec<Firing>,
+    /// How many changes of the list these are.
+    examined: usize,
+}
+
+/// Returns the firings that changes cause, including skipped ones. If the changed content is large, only the first
+/// changes are examined.
 fn find_firings(
     tx: &mut Tx<'_>,
     project: ProjectId,
     changes: &[Change],
     triggers: &[EventTrigger],
     now: Timestamp,
-) -> Result<Vec<Firing>> {
+) -> Result<FoundFirings> {
     let mut depths: HashMap<RunId, i64> = HashMap::new();
-    let mut firings = Vec::new();
+    let (mut firings, mut examined, mut bytes) = (Vec::new(), 0, 0);
     for change in changes {
+        if bytes >= MAX_CONTENT_BYTES {
+            break;
+        }
+        examined += 1;
         let Some(event) = EventKind::from_change(change.kind) else { continue };
         let matching: Vec<&EventTrigger> = triggers
             .iter()
@@ -101,12 +118,14 @@ fn find_firings(
         } else {
             None
         };
+        bytes += content.as_ref().map_or(0, |content| content.bytes);
+        let content = content.map(|content| content.content);
         let observed = ObservedChange { change, content: content.as_ref(), cause };
         for trigger in matching {
             firings.extend(new_firing(&observed, trigger, event, now));
         }
     }
-    Ok(firings)
+    Ok(FoundFirings { firings, examined })
 }
 
 /// Returns the firing of a trigger for a change; `None` if the trigger ignores the change.

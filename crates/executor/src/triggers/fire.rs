@@ -24,7 +24,7 @@ use emergent_store::{
 use super::{
     FiringOutcome, RefusedStart,
     concurrency::FreePlaces,
-    event_context,
+    event_context::{self, MAX_CONTENT_BYTES},
     firing_counts::{FiringOutcomeKind, firing_kind},
     start_failure::{FiredTrigger, StartFailure},
 };
@@ -67,6 +67,9 @@ impl Executor {
                     pass.outcome.full = Some(pass.capacity.limit);
                     break;
                 }
+                if pass.content_bytes >= MAX_CONTENT_BYTES {
+                    break;
+                }
                 if pass.settled.contains(&firing.id) {
                     continue;
                 }
@@ -98,6 +101,8 @@ pub(super) struct FiringPass<'a> {
     /// many events may wait.
     turns: HashMap<AgentId, IntoIter<Firing>>,
     settled: HashSet<FiringId>,
+    /// How many bytes of content were read for the conditions of triggers.
+    content_bytes: usize,
     outcome: FiringOutcome,
 }
 
@@ -119,6 +124,7 @@ impl<'a> FiringPass<'a> {
             places: FreePlaces::default(),
             turns: HashMap::new(),
             settled: HashSet::new(),
+            content_bytes: 0,
             outcome: FiringOutcome::default(),
         })
     }
@@ -248,7 +254,7 @@ impl<'a> FiringPass<'a> {
 
     /// Returns the reason why the trigger, with its current settings, rejects a firing.
     fn skip_reason(
-        &self,
+        &mut self,
         tx: &mut Tx<'_>,
         trigger: &EventTrigger,
         firing: &Firing,
@@ -259,11 +265,12 @@ impl<'a> FiringPass<'a> {
             }
             _ => None,
         };
-        Ok(skip_reason(firing, trigger, content.as_ref()))
+        self.content_bytes += content.as_ref().map_or(0, |content| content.bytes);
+        Ok(skip_reason(firing, trigger, content.map(|content| content.content).as_ref()))
     }
 
-    /// Returns all pending firings that share a run with `first`, oldest first. Firings that the trigger no
-    /// longer accepts are skipped.
+    /// Returns the pending firings that share a run with `first`, oldest first. Firings that the trigger no
+    /// longer accepts are skipped. If the content of the firings is large, the rest of them share a later run.
     fn group(&mut self, tx: &mut Tx<'_>, trigger: &EventTrigger, first: Firing) -> Result<Vec<Firing>> {
         let FiringCause::Event { entity, .. } = first.fired else { return Ok(vec![first]) };
         if trigger.config.window(trigger.event).is_zero() {
@@ -278,6 +285,9 @@ impl<'a> FiringPass<'a> {
         for other in firings::list_pending(tx, self.project, trigger.agent, entity, MAX_COALESCED)? {
             if other.id == group[0].id {
                 continue;
+            }
+            if self.content_bytes >= MAX_CONTENT_BYTES {
+                break;
             }
             match self.skip_reason(tx, trigger, &other)? {
                 Some(reason) => rejected.entry(reason).or_default().push(other),

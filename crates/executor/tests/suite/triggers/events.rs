@@ -71,6 +71,32 @@ both_engines! {
         assert_eq!((&context["object"]["properties"]["priority"], &context["version"]), (&json!(7), &json!(2)));
     }
 
+    async fn large_content_is_read_in_several_transactions(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        let conditions = json!([{ "path": "n", "op": "gte", "value": 0 }]);
+        let settings = json!({ "conditions": conditions, "coalesce_seconds": 1, "coalesce_by": "agent" });
+        triggered_agent(&two.here, "notes", "on_entity_created", settings).await;
+        // Each has 990,000 bytes, and a transaction reads 8 MiB.
+        let list = vec![1_000_000_000_i64; 90_000];
+        for n in 0..12 {
+            two.create("Note", json!({ "n": n, "list": list })).await;
+        }
+        let project = two.here.project;
+        for expected in [9, 3, 0] {
+            assert_eq!(two.here.executor.read_events(project).await.unwrap(), expected);
+        }
+        two.pass(2);
+        for expected in [9, 3, 0] {
+            assert_eq!(two.there.executor.fire_events(project, 50).await.unwrap(), expected);
+        }
+        let mut coalesced = Vec::new();
+        for run in two.runs().await {
+            coalesced.push(context(&two.here, &run).await["coalesced"].clone());
+        }
+        assert_eq!(coalesced, [json!(9), json!(3)]);
+        assert_eq!(outcomes(&two.firings().await), vec!["admitted"; 12]);
+    }
+
     async fn labels_are_asked_for_as_well(db: TestDb) {
         let two = TwoServers::open(&db).await;
         triggered_agent(&two.here, "urgent", "on_entity_created", json!({ "labels": ["urgent"] })).await;
