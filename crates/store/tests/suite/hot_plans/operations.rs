@@ -23,13 +23,18 @@ use emergent_store::{
     objects, project_events, relationships,
     runs::{self, claim, conversation, record, rehearsals},
     search, tasks, transfer,
+    triggers::{
+        self,
+        firings::{self, DueFirings},
+    },
     workflows::{self, ClaimLimits, NewWorkflowEvent},
 };
 use serde_json::json;
 use uuid::Uuid;
 
 use super::rows::{
-    EDGE, JOB, MESSAGE, OWNER, PROJECT, QUEUE, RUN, RUN_SEQ, SESSION, TASK, WORKFLOW, message, now, tool_call,
+    EDGE, HELD_BACK, HUB, JOB, MESSAGE, OWNER, PROJECT, QUEUE, QUIET, RUN, RUN_SEQ, SESSION, TASK, WORKFLOW,
+    message, now, tool_call,
 };
 
 pub type Operation = fn(&mut Tx<'_>) -> Result<()>;
@@ -140,6 +145,32 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
         let page = Page::first(10);
         let edges = relationships::list_for_object(tx, PROJECT, SESSION, Direction::Out, &[], &page)?;
         assert_eq!(edges.items.len(), 1);
+        Ok(())
+    }),
+    ("finding out which objects have edges", 60, |tx| {
+        assert_eq!(relationships::with_edges(tx, &[TASK, SESSION, HUB])?.len(), 3);
+        Ok(())
+    }),
+    ("finding the next events of a limited trigger", 40, |tx| {
+        assert_eq!(firings::list_first_due(tx, HELD_BACK, now(), 2)?.len(), 2);
+        Ok(())
+    }),
+    ("finding due events behind those that are held back", 60, |tx| {
+        let due = firings::list_due(tx, PROJECT, DueFirings::Without(&[HELD_BACK]), now(), 10)?;
+        assert_eq!(due.iter().map(|firing| firing.agent).collect::<Vec<_>>(), [QUIET]);
+        Ok(())
+    }),
+    ("finding the events of an agent that share a run", 60, |tx| {
+        assert_eq!(firings::list_pending(tx, PROJECT, HELD_BACK, None, 10)?.len(), 10);
+        Ok(())
+    }),
+    ("finding when the next event is due", 60, |tx| {
+        // The project has no row of its own, so nothing is found.
+        assert_eq!((firings::next_due_at(tx)?, firings::next_due_after(tx, now())?), (None, None));
+        Ok(())
+    }),
+    ("finding the projects with due events", 60, |tx| {
+        assert!(triggers::projects_with_due_firings(tx, now())?.is_empty());
         Ok(())
     }),
     ("getting a run", 16, |tx| {

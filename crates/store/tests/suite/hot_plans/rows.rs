@@ -3,7 +3,7 @@
 //! operations use rows of the first workflow.
 
 use emergent_domain::{
-    ids::{JobId, MessageId, ObjectId, ProjectId, RelationshipId, RunId, ToolCallId, WorkflowId},
+    ids::{AgentId, JobId, MessageId, ObjectId, ProjectId, RelationshipId, RunId, ToolCallId, WorkflowId},
     run::{MessageRole, Run, RunStatus, ToolCallStatus},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall},
     time::Timestamp,
@@ -27,11 +27,13 @@ const VERSIONS: i64 = 20_000;
 const CHANGES: i64 = 20_000;
 const RUNS: i64 = 10_000;
 const JOBS: i64 = 10_000;
+const FIRINGS: i64 = 20_000;
+const HUB_EDGES: i64 = 10_000;
 const WORKFLOW_EVENTS: i64 = 10_000;
 const WORKFLOWS: i64 = OBJECTS / FIRST;
 
 /// The tables that grow.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "graph_objects",
     "graph_object_versions",
     "graph_relationships",
@@ -44,6 +46,7 @@ const TABLES: [&str; 12] = [
     "workflows",
     "workflow_events",
     "jobs",
+    "trigger_firings",
 ];
 
 /// What an id is for. Ids of different kinds differ in their fourth group.
@@ -55,6 +58,8 @@ enum Kind {
     Workflow,
     Job,
     Relationship,
+    Agent,
+    Firing,
 }
 
 const fn id(kind: Kind, number: u128) -> Uuid {
@@ -75,6 +80,12 @@ pub const SESSION: ObjectId = ObjectId(id(Kind::Object, 5));
 /// The edge from [`SESSION`] to its message.
 pub const EDGE: RelationshipId = RelationshipId(id(Kind::Relationship, 5));
 pub const MESSAGE: ObjectId = ObjectId(id(Kind::Object, 6));
+/// An object from which many edges lead to others.
+pub const HUB: ObjectId = ObjectId(id(Kind::Object, 7));
+/// The agent of a trigger with many due events.
+pub const HELD_BACK: AgentId = AgentId(id(Kind::Agent, 0));
+/// The agent of a trigger with one event, which is due later than those of [`HELD_BACK`].
+pub const QUIET: AgentId = AgentId(id(Kind::Agent, 1));
 /// A run that [`OWNER`] drives.
 pub const RUN: RunId = RunId(id(Kind::Run, 0));
 pub const RUN_SEQ: i64 = 4;
@@ -137,6 +148,7 @@ pub async fn insert_first(db: &Db) {
     insert_versions(db, 0, last).await;
     insert_changes(db, 0, last).await;
     insert_jobs(db, 0, last).await;
+    insert_firings(db, 0, last).await;
     let insert = |tx: &mut Tx<'_>| {
         let running = fixtures::workflow(PROJECT, Default::default(), now());
         workflows::insert(tx, &Workflow { id: WORKFLOW, owner: Some(OWNER.to_owned()), ..running })?;
@@ -167,6 +179,8 @@ pub async fn grow(db: &Db) {
     insert_versions(db, FIRST, VERSIONS).await;
     insert_changes(db, FIRST, CHANGES).await;
     insert_jobs(db, FIRST, JOBS).await;
+    insert_firings(db, FIRST, FIRINGS).await;
+    insert_edges_of_hub(db).await;
     insert_workflow_events(db).await;
     copy_workflows(db).await;
     copy_runs(db).await;
@@ -208,6 +222,38 @@ async fn insert_edges(db: &Db, first: i64, last: i64) {
              (no, id, project_id, type, from_id, to_id, properties, version, created_at, updated_at)
          SELECT 1000000000 + n, {edge}, {project}, CASE n % 4 WHEN 0 THEN 'blocks' ELSE 'has_message' END,
              {object}, {to}, '{{}}', 1, {time}, {time}
+         FROM generate_series({first}, {last}) AS n"
+    );
+    run_sql(db, sql).await;
+}
+
+async fn insert_edges_of_hub(db: &Db) {
+    let [_, _, object, time] = common_sql();
+    let (edge, project) = (id_sql(Kind::Relationship, "1000000 + n"), id_sql(Kind::Project, "0"));
+    let sql = format!(
+        "INSERT INTO graph_relationships
+             (no, id, project_id, type, from_id, to_id, properties, version, created_at, updated_at)
+         SELECT 1100000000 + n, {edge}, {project}, 'about', '{HUB}', {object}, '{{}}', 1, {time}, {time}
+         FROM generate_series({FIRST}, {HUB_EDGES}) AS n"
+    );
+    run_sql(db, sql).await;
+}
+
+/// Half of the firings wait, and nearly all of these are of one trigger. The others have started runs.
+async fn insert_firings(db: &Db, first: i64, last: i64) {
+    let [project, _, object, time] = common_sql();
+    let (firing, own_project) = (id_sql(Kind::Firing, "n"), id_sql(Kind::Project, "0"));
+    let agent = |number: &str| id_sql(Kind::Agent, number);
+    let (held_back, quiet, other) = (agent("0"), agent("1"), agent("2 + n % 50"));
+    let sql = format!(
+        "INSERT INTO trigger_firings (id, project_id, agent_id, event, entity_id, entity_type, entity_version,
+             cause_depth, status, due_at, created_at, settled_at, event_txid, event_seq)
+         SELECT {firing}, CASE WHEN n = 1 OR n % 2 = 0 THEN {own_project} ELSE {project} END,
+             CASE WHEN n = 1 THEN {quiet} WHEN n % 2 = 0 THEN {held_back} ELSE {other} END,
+             'on_entity_created', {object}, 'Note', 1, 0,
+             CASE WHEN n = 1 OR n % 2 = 0 THEN 'pending' ELSE 'admitted' END,
+             CASE WHEN n = 1 THEN TIMESTAMPTZ '2026-06-01' ELSE {time} END, {time},
+             CASE WHEN n > 1 AND n % 2 = 1 THEN {time} END, 0, n
          FROM generate_series({first}, {last}) AS n"
     );
     run_sql(db, sql).await;
