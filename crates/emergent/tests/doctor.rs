@@ -164,6 +164,40 @@ async fn doctor_tells_of_schedules_that_will_not_come_and_of_firings_that_wait()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_tells_of_events_that_are_held_back_and_of_whom_they_wait_for() {
+    let home = Home::sqlite();
+    let scripts = home.data().join("rehearsals");
+    std::fs::create_dir_all(&scripts).expect("a folder");
+    let asks = json!({ "rules": [{ "when": {}, "answer": {
+        "text": "I have to ask.",
+        "calls": [{ "tool": "ask_user", "input": { "question": "Who is that?" } }],
+    } }] });
+    std::fs::write(scripts.join("asks.yaml"), asks.to_string()).expect("a script");
+    let definition = json!({
+        "name": "greeter", "trigger": "on_entity_created", "tools": ["ask_user"],
+        "config": { "trigger": { "types": ["Person"], "max_concurrent": 1 } },
+        "model": { "provider": "rehearsal", "name": "asks" },
+    });
+    write(&home, "agent.json", &definition);
+    run(&home, &["agent", "create", "agent.json"]);
+    let server = home.start().await;
+    for _ in 0..3 {
+        server.api.post("/api/graph/objects", &json!({ "type": "Person", "properties": {} })).await.data();
+    }
+    eventually("the first run waits for a person", Duration::from_secs(20), async || {
+        let triggers = server.api.get("/api/admin/triggers").await.data();
+        triggers["events"][0]["heldBack"] == json!({ "events": 2, "unfinishedRuns": 1, "waitingRuns": 1 })
+    })
+    .await;
+    let (told, well) = doctor(&home);
+    assert!(well, "a warning is no problem: {told}");
+    let held_back = "greeter holds back 2 events until a run ends: it has 1 unfinished run";
+    let fix = line(&told, "! triggers", &[held_back, "of which 1 waits for a person"]);
+    assert!(fix.contains("emergent inbox list"), "{fix}");
+    assert!(!told.contains("firings wait since"), "they are reported once: {told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doctor_makes_no_key_and_says_which_one_is_missing() {
     let home = Home::postgres().await;
     run(&home, &["graph", "export"]);
