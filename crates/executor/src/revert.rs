@@ -58,7 +58,8 @@ impl Executor {
     /// everything: in one transaction, or in many if they wrote much. If the server stops between two of them, a job
     /// makes the others. A dry run of many is rolled back one by one, so that nobody waits for all of them.
     pub async fn revert(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<RevertOutcome> {
-        if self.count_written(actor, id, options).await? <= MAX_IN_ONE_TRANSACTION {
+        let written = self.count_written(actor, id, options).await?;
+        if written <= MAX_IN_ONE_TRANSACTION {
             let graph = self.graph().clone();
             let work = move |tx: &mut Tx<'_>| revert_in(tx, &graph, actor, id, options);
             // In a dry run the same code runs, so that the report is exact. The content that objects get back is
@@ -73,7 +74,7 @@ impl Executor {
         }
         match options.dry_run {
             true => self.preview_in_batches(actor, id, options).await,
-            false => self.revert_in_batches(actor, id, options).await,
+            false => self.revert_in_batches(actor, id, options, written).await,
         }
     }
 }
@@ -91,11 +92,14 @@ impl Executor {
         self.db().read(read).await
     }
 
+    /// `written` is how many entities the runs wrote. It is counted before, because that takes long if they are many,
+    /// and others wait for the writer meanwhile.
     async fn revert_in_batches(
         &self,
         actor: Actor,
         id: RunId,
         options: RevertOptions,
+        written: usize,
     ) -> Result<RevertOutcome> {
         let graph = self.graph().clone();
         let prepare = move |tx: &mut Tx<'_>| {
@@ -106,7 +110,7 @@ impl Executor {
             let entry = NewAuditEntry::new(AuditAction::RunRevert, Some(actor.project), &selected.agent_name)
                 .id(id)
                 .detail("runs", runs.len())
-                .detail("written", WrittenEntities::load(tx, actor.project, &runs)?.count());
+                .detail("written", written);
             audit::record(tx, &entry, ctx.now)?;
             Ok::<_, Error>(selected)
         };
