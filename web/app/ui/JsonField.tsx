@@ -10,13 +10,14 @@ type Props = {
   /** Says whether the text is no JSON now. */
   onBroken?: (isBroken: boolean) => void
   problem?: string | undefined
+  readOnly?: boolean
   rows?: number
 }
 
 const asText = (value: unknown) => (value === undefined || value === null ? '' : JSON.stringify(value, null, 2))
 
 /** A field whose text is JSON. What is no JSON is said while it is typed. */
-export function JsonField({ label, hint, value, onChange, onBroken, problem, rows = 5 }: Props) {
+export function JsonField({ label, hint, value, onChange, onBroken, problem, readOnly, rows = 5 }: Props) {
   const [text, setText] = useState(() => asText(value))
   const [broken, setBroken] = useState<string>()
   const change = (next: string) => {
@@ -33,7 +34,7 @@ export function JsonField({ label, hint, value, onChange, onBroken, problem, row
   }
   return (
     <Field label={label} hint={hint} problem={broken ?? problem}>
-      {(ids) => <Textarea {...ids} rows={rows} value={text} onChange={(event) => change(event.target.value)} className="font-mono text-xs!" />}
+      {(ids) => <Textarea {...ids} rows={rows} readOnly={readOnly} value={text} onChange={(event) => change(event.target.value)} className="font-mono text-xs!" />}
     </Field>
   )
 }

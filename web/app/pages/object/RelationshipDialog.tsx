@@ -111,7 +111,8 @@ function Edit({ edge, change, onSame, disabledReason }: { edge: Relationship; ch
   const remove = () => unwrap(api.DELETE('/api/graph/relationships/{id}', { params: { path, query: { expectedVersion } } }))
   return (
     <div className="space-y-3">
-      <JsonField label="Properties and weight" value={content} onBroken={setBroken} onChange={(value) => setContent(value as Content)} />
+      {/* The answer replaces the text, so nothing can be typed before it comes. */}
+      <JsonField label="Properties and weight" readOnly={change.isPending} value={content} onBroken={setBroken} onChange={(value) => setContent(value as Content)} />
       <div className="flex flex-wrap items-center gap-2">
         <Button variant="primary" busy={change.isPending} disabledReason={saveReason} onClick={() => change.mutate(save)}>Save</Button>
         {asks ? (
