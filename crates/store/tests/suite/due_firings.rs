@@ -14,7 +14,7 @@ use emergent_store::{
         firings::{self, DueFirings},
     },
 };
-use emergent_testkit::{TestDb, both_engines};
+use emergent_testkit::both_engines;
 
 use crate::unreadable::{firing, now};
 
