@@ -3349,6 +3349,7 @@ export interface components {
         };
         /** @description Where each channel had it. */
         Channels: {
+            date?: components["schemas"]["DateMatch"] | null;
             link?: components["schemas"]["Link"] | null;
             text?: components["schemas"]["Channel"] | null;
             vector?: components["schemas"]["Channel"] | null;
@@ -3860,6 +3861,24 @@ export interface components {
              * @description The highest migration that was applied.
              */
             schemaVersion: number;
+        };
+        /** @description A date of a hit that lies in a period which the question names. */
+        DateMatch: {
+            /**
+             * Format: date-time
+             * @description The beginning of the period of the question; absent if it is open, as for `before 2020`.
+             */
+            from?: string | null;
+            /**
+             * @description The property that has the date, or `createdAt`. For passages, it is one of the document.
+             * @example validFrom
+             */
+            property: string;
+            /**
+             * Format: date-time
+             * @description The first moment after the period; absent if it is open.
+             */
+            to?: string | null;
         };
         DayBudget: {
             limit: components["schemas"]["Limit"];
@@ -6960,7 +6979,7 @@ export interface components {
              * @description Only in this document.
              */
             documentId?: string | null;
-            /** @description Whether hits of the mode `linked` say through which name they were found. */
+            /** @description Whether hits say which date raised them and, in the mode `linked`, through which name they were found. */
             explain?: boolean;
             group?: components["schemas"]["ChunkGroup"] | null;
             /**
@@ -6986,7 +7005,7 @@ export interface components {
              *     as four bytes. Without `limit`, up to 1,000 hits are searched for.
              */
             budgetTokens?: number | null;
-            /** @description Whether hits of the mode `linked` say through which name they were found. */
+            /** @description Whether hits say which date raised them and, in the mode `linked`, through which name they were found. */
             explain?: boolean;
             filters?: components["schemas"]["Filter"][];
             group?: components["schemas"]["GroupBy"] | null;
