@@ -28,7 +28,7 @@ export function SearchHits({ search, onChange, onClear }: Props) {
       labels: search.label ? [search.label] : undefined,
       status: search.status,
       includeSystem: search.system ? true : undefined,
-      explain: mode === 'linked' || mode === 'auto' ? true : undefined,
+      explain: true,
     }),
   )
   if (query.error) return <ErrorState error={query.error} what="The search failed." onRetry={() => void query.refetch()} />
@@ -71,7 +71,7 @@ export function SearchHits({ search, onChange, onClear }: Props) {
 /** `from` is the hit that led to this one over a name that both have, if it is among the hits. */
 function HitRow({ hit, query, from }: { hit: Hit; query: string; from: Hit | undefined }) {
   const { object } = hit
-  const { link } = hit.channels
+  const { link, date } = hit.channels
   return (
     <li className="relative grid gap-x-4 gap-y-1.5 px-4 py-3 hover:bg-hover sm:grid-cols-[minmax(0,1fr)_auto]">
       <div className="min-w-0">
@@ -95,6 +95,7 @@ function HitRow({ hit, query, from }: { hit: Hit; query: string; from: Hit | und
             has too
           </p>
         )}
+        {date && <p className="mt-1 text-xs break-words text-text-2">Raised by its date: {date.property}</p>}
       </div>
       <Why hit={hit} />
     </li>
