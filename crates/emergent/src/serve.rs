@@ -6,7 +6,12 @@ use emergent_api::server::{self, ConnectionLimits, Deadlines, ServerOptions};
 use emergent_domain::agent::ModelConfig;
 use emergent_graph::cleanup::CleanupSettings;
 use emergent_llm::Models;
-use tokio::{net::TcpListener, sync::watch, time::Instant};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+    time::Instant,
+};
 use tracing::{info, warn};
 
 use crate::{
@@ -83,13 +88,15 @@ impl Serve {
         }
         let login_path = services.login_path().await?;
         let address = format!("{scheme}://{address}");
+        // From here on others take the server for started, so a signal to stop must no longer end it at once.
+        let stop_signals = StopSignals::listen()?;
         print_welcome(&settings, &services, &address, login_path, sample_notes);
         let options = ServerOptions {
             limits: ConnectionLimits::for_open_files(raise_open_files()),
             tls: settings.tls.clone(),
             deadlines: Deadlines::default(),
         };
-        serve(listener, services, options, settings.cleanup()).await
+        serve(listener, services, options, settings.cleanup(), stop_signals).await
     }
 }
 
@@ -126,6 +133,7 @@ async fn serve(
     services: Services,
     options: ServerOptions,
     cleanup: CleanupSettings,
+    mut stop_signals: StopSignals,
 ) -> Result<()> {
     let (stop, stopping) = watch::channel(false);
     let (graph, stop_embedder) = (services.graph.clone(), stopping.clone());
@@ -174,7 +182,7 @@ async fn serve(
     let router = emergent_api::router(services.app.clone());
     let mut server = tokio::spawn(server::serve(listener, router, options, stopping.clone()));
     tokio::select! {
-        () = shutdown_signal() => info!("stopping"),
+        () = stop_signals.recv() => info!("stopping"),
         ended = &mut server => {
             warn!("the listener ended by itself");
             return ended.map_err(|error| Error::Unexpected(error.to_string()))?.map_err(Error::Io);
@@ -187,7 +195,7 @@ async fn serve(
         ended = tokio::time::timeout(GRACE, server) => if ended.is_err() {
             warn!("some requests did not end within {} seconds and were dropped", GRACE.as_secs());
         },
-        () = shutdown_signal() => warn!("a second signal to stop: requests that had not ended were dropped"),
+        () = stop_signals.recv() => warn!("a second signal to stop: requests that had not ended were dropped"),
     }
     // Work that these tasks have not finished is recorded in the database; the next start continues it.
     let background_tasks = async {
@@ -211,29 +219,27 @@ fn raise_open_files() -> u64 {
 /// Handles the signal for a file that would become larger than the limit of the process, which would end it.
 /// The write then fails like one on a full disk.
 fn survive_file_limit() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let number = rustix::process::Signal::XFSZ.as_raw();
-        // The handler stays when the stream of signals is dropped.
-        if let Err(error) = signal(SignalKind::from_raw(number)) {
-            warn!(%error, "a limit on the size of files would end the server");
-        }
+    let number = rustix::process::Signal::XFSZ.as_raw();
+    // The handler stays when the stream of signals is dropped.
+    if let Err(error) = signal(SignalKind::from_raw(number)) {
+        warn!(%error, "a limit on the size of files would end the server");
     }
 }
 
-/// Waits for Ctrl-C or, on Unix, SIGTERM.
-async fn shutdown_signal() {
-    let interrupt = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-        if let Ok(mut terminate) = terminate {
-            tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} }
-            return;
-        }
+/// The signals that stop the server, Ctrl-C and SIGTERM. One that arrives before somebody waits for it is kept.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    fn listen() -> Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
-    let _ = interrupt.await;
+
+    async fn recv(&mut self) {
+        tokio::select! { _ = self.interrupt.recv() => {}, _ = self.terminate.recv() => {} }
+    }
 }
 
 /// What an operator does whose admin token was revoked or has expired.

@@ -274,6 +274,15 @@ async fn a_newer_postgres_database_is_refused() {
     assert!(told.contains("9999") && told.contains("newer version"), "{told}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_told_to_stop_as_soon_as_it_says_its_address_ends_well() {
+    let home = Home::sqlite();
+    for _ in 0..5 {
+        let mut server = home.start().await;
+        terminate(&mut server.launched);
+    }
+}
+
 /// Ends with code 0, and how long that took.
 fn terminate(launched: &mut Launched) -> Duration {
     launched.signal("TERM");
@@ -309,6 +318,9 @@ async fn a_request_in_flight_is_answered_before_the_server_stops() {
     const LINES: usize = 40;
     let home = Home::sqlite();
     let mut server = home.start().await;
+    // The first answer shows that connections are accepted: on a slow machine the import could otherwise still wait
+    // for that when the server is told to stop.
+    server.api.get("/api/graph/objects?type=Slow").await.data();
     let (half_way, mut reached) = tokio::sync::mpsc::channel(LINES);
     let lines = stream::unfold(0, move |at| {
         let half_way = half_way.clone();
