@@ -4,211 +4,72 @@
 //! `2023-05`, and years that the words around them show to be years. Relative ones, such as `last year`, depend on when
 //! the question is asked and on what it is about, and `05/07/2023` is another day in another country: neither is read.
 
-use super::{CalendarDate, Period, parse_digits};
-use crate::text_query;
+use super::{CalendarDate, Period};
 
+mod month_dates;
 #[cfg(test)]
 mod tests;
+mod words;
+mod years;
+
+use words::Words;
 
 /// A question names at most this many periods; further ones are not read.
 const MAX_PERIODS: usize = 4;
 /// Only the beginning of a long question is read for dates.
 const MAX_QUESTION_BYTES: usize = 4 << 10;
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-/// Four digits after one of these words are a year. Elsewhere they may be a number of things or of a room.
-const WORDS_BEFORE_YEAR: [&str; 20] = [
-    "in", "during", "since", "before", "after", "until", "till", "by", "of", "from", "year", "early", "late",
-    "mid", "around", "spring", "summer", "autumn", "fall", "winter",
-];
 /// Words between `before` and its date: `before the year 2020`, `since early 2021`.
 const SKIPPED_WORDS: [&str; 5] = ["the", "year", "early", "late", "mid"];
-/// Words between the two dates of a range.
-const RANGE_WORDS: [&str; 8] = ["and", "to", "until", "till", "through", "-", "–", "—"];
+/// Words between the two dates of a range, beside `between … and`.
+const RANGE_WORDS: [&str; 7] = ["to", "until", "till", "through", "-", "–", "—"];
+/// Words between dates of which each is meant.
+const LIST_WORDS: [&str; 2] = ["and", "or"];
+
+/// Periods, and the number of words that name them.
+type Found = (Vec<Period>, usize);
 
 /// The periods that a question names, in their order, each once.
 pub fn periods_in(question: &str) -> Vec<Period> {
     let words = Words::split(&question[..question.floor_char_boundary(MAX_QUESTION_BYTES)]);
     let mut periods: Vec<Period> = Vec::new();
-    let mut index = 0;
-    while index < words.0.len() && periods.len() < MAX_PERIODS {
-        let found = words.range_at(index).or_else(|| words.related_period_at(index));
-        let Some((period, length)) = found else {
+    let (mut index, mut end_of_date) = (0, None);
+    while index < words.len() && periods.len() < MAX_PERIODS {
+        let found = words
+            .range_at(index)
+            .or_else(|| words.list_at(index))
+            .or_else(|| words.single_date_at(index))
+            .or_else(|| words.further_year_at(index).filter(|_| end_of_date == Some(index)));
+        let Some((found, length)) = found else {
             index += 1;
             continue;
         };
-        if !periods.contains(&period) {
-            periods.push(period);
+        for period in found {
+            add(&mut periods, period);
         }
         index += length;
+        end_of_date = Some(index);
     }
+    periods.truncate(MAX_PERIODS);
     periods
 }
 
-/// A word of the question in lower case, without the punctuation around it.
-struct Word {
-    text: String,
-    /// Whether punctuation, or the beginning of the question, stands before it.
-    is_after_break: bool,
-    is_before_break: bool,
-    is_capitalised: bool,
-}
-
-/// Other signs belong to the word: `#2023` and `$2000` are no years.
-fn is_punctuation(c: char) -> bool {
-    "\"'“”‘’()[],.;:!?".contains(c)
-}
-
-struct Words(Vec<Word>);
-
-impl Words {
-    fn split(question: &str) -> Self {
-        let mut words: Vec<Word> = Vec::new();
-        for raw in question.split_whitespace() {
-            let word = raw.trim_matches(is_punctuation);
-            let (starts_with_break, ends_with_break) =
-                (raw.starts_with(is_punctuation), raw.ends_with(is_punctuation));
-            let word = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word);
-            if let Some(last) = words.last_mut().filter(|_| starts_with_break) {
-                last.is_before_break = true;
-            }
-            let is_after_break = starts_with_break || words.last().is_none_or(|last| last.is_before_break);
-            let is_capitalised = word.starts_with(char::is_uppercase);
-            let text = word.to_lowercase();
-            words.push(Word { text, is_after_break, is_before_break: ends_with_break, is_capitalised });
-        }
-        if let Some(last) = words.last_mut() {
-            last.is_before_break = true;
-        }
-        Self(words)
+/// Adds a period that is not there yet. `after 2019 and before 2022` is one period: as two, they would be all of time.
+fn add(periods: &mut Vec<Period>, period: Period) {
+    if periods.contains(&period) {
+        return;
     }
-
-    /// The text of a word; empty if there is none.
-    fn text(&self, index: usize) -> &str {
-        self.0.get(index).map_or("", |word| word.text.as_str())
-    }
-
-    /// The period of `between 2020 and 2022`, `from 7 to 9 May 2023` or `between March and June 2021`, and the number of
-    /// its words.
-    fn range_at(&self, index: usize) -> Option<(Period, usize)> {
-        if !["between", "from"].contains(&self.text(index)) {
-            return None;
-        }
-        let start_index = index + 1;
-        let whole_start = self.date_at(start_index).or_else(|| self.year_at(start_index));
-        let (start, length) = match whole_start {
-            Some((date, length)) => (PartialDate::Whole(date), length),
-            None => self.partial_date_at(start_index)?,
-        };
-        let range_word = start_index + length;
-        if !RANGE_WORDS.contains(&self.text(range_word)) {
-            return None;
-        }
-        let end_index = range_word + 1 + usize::from(self.text(range_word + 1) == "the");
-        let (end, length) = self.date_at(end_index).or_else(|| self.year_at(end_index))?;
-        let (start, end_period) = (start.complete(end)?.period()?, end.period()?);
-        // The two may be in the wrong order.
-        let period = Period { from: start.from.min(end_period.from), to: start.to.max(end_period.to) };
-        Some((period, end_index + length - index))
-    }
-
-    /// The period of one date, with the word before it: `before`, `after`, `since` or `until`.
-    fn related_period_at(&self, index: usize) -> Option<(Period, usize)> {
-        let (date, length) = self.date_at(index).or_else(|| self.certain_year_at(index))?;
-        let Period { from, to } = date.period()?;
-        let mut before = self.0[..index].iter().rev().map(|word| word.text.as_str());
-        let related = before.find(|word| !SKIPPED_WORDS.contains(word));
-        let period = match related {
-            Some("before") => Period { from: None, to: from },
-            Some("after") => Period { from: to, to: None },
-            Some("since") => Period { from, to: None },
-            Some("until" | "till" | "by") => Period { from: None, to },
-            _ => Period { from, to },
-        };
-        Some((period, length))
-    }
-
-    /// A date with a month, and the number of its words.
-    fn date_at(&self, index: usize) -> Option<(CalendarDate, usize)> {
-        let first = self.text(index);
-        // The time of a timestamp does not matter.
-        let day = first.split_once('t').map_or(first, |(day, _)| day);
-        if let Some(date) = CalendarDate::parse_iso(day) {
-            return Some((date, 1));
-        }
-        if let Some(day) = parse_day(first) {
-            let month_index = index + 1 + usize::from(self.text(index + 1) == "of");
-            let month = parse_month(self.text(month_index))?;
-            let year = parse_year(self.text(month_index + 1))?;
-            return Some((CalendarDate::Day(year, month, day), month_index + 2 - index));
-        }
-        let month = parse_month(first)?;
-        if let (Some(day), Some(year)) = (parse_day(self.text(index + 1)), parse_year(self.text(index + 2))) {
-            return Some((CalendarDate::Day(year, month, day), 3));
-        }
-        let year_index = index + 1 + usize::from(self.text(index + 1) == "of");
-        let year = parse_year(self.text(year_index))?;
-        Some((CalendarDate::Month(year, month), year_index + 1 - index))
-    }
-
-    /// Four digits that may be a year.
-    fn year_at(&self, index: usize) -> Option<(CalendarDate, usize)> {
-        let year = parse_year(self.text(index)).filter(|year| (1900..=2099).contains(year))?;
-        (!self.counts_things(index)).then_some((CalendarDate::Year(year), 1))
-    }
-
-    /// Four digits that are a year: after a word that says so, or on their own, as in `(2023)`.
-    fn certain_year_at(&self, index: usize) -> Option<(CalendarDate, usize)> {
-        let word = self.0.get(index)?;
-        let is_alone = word.is_after_break && word.is_before_break;
-        let follows = index.checked_sub(1).is_some_and(|before| {
-            WORDS_BEFORE_YEAR.contains(&self.text(before)) && !self.0[before].is_before_break
-        });
-        if is_alone || follows { self.year_at(index) } else { None }
-    }
-
-    /// Whether a number is followed by what it counts, as in `1999 bottles`: a plural that is no name.
-    fn counts_things(&self, index: usize) -> bool {
-        let is_at_break = self.0.get(index).is_none_or(|word| word.is_before_break);
-        let counted = self.0.get(index + 1).filter(|word| !is_at_break && !word.is_capitalised);
-        counted.is_some_and(|word| {
-            let is_plural = (word.text.len() > 3 && word.text.ends_with('s')) || word.text == "people";
-            is_plural && !text_query::is_stop_word(&word.text)
-        })
-    }
-
-    /// The beginning of a range without its year, and the number of its words.
-    fn partial_date_at(&self, index: usize) -> Option<(PartialDate, usize)> {
-        let first = self.text(index);
-        if let Some(day) = parse_day(first) {
-            let month_index = index + 1 + usize::from(self.text(index + 1) == "of");
-            return Some(match parse_month(self.text(month_index)) {
-                Some(month) => (PartialDate::DayOfMonth(month, day), month_index + 1 - index),
-                None => (PartialDate::Day(day), 1),
-            });
-        }
-        let month = parse_month(first)?;
-        Some(match parse_day(self.text(index + 1)) {
-            Some(day) => (PartialDate::DayOfMonth(month, day), 2),
-            None => (PartialDate::Month(month), 1),
-        })
+    let is_open_at_another_side = |last: &Period| {
+        let sides = (last.from, last.to, period.from, period.to);
+        matches!(sides, (Some(_), None, None, Some(_)) | (None, Some(_), Some(_), None))
+    };
+    match periods.last_mut().filter(|last| is_open_at_another_side(last) && last.overlaps(period)) {
+        Some(last) => *last = Period { from: last.from.or(period.from), to: last.to.or(period.to) },
+        None => periods.push(period),
     }
 }
 
-/// The beginning of a range. What it lacks is said by the end: `7 to 9 May 2023`.
+/// The beginning of a range or of a list. What it lacks is said by the end: `7 to 9 May 2023`.
 #[derive(Clone, Copy)]
 enum PartialDate {
     Whole(CalendarDate),
@@ -218,39 +79,124 @@ enum PartialDate {
 }
 
 impl PartialDate {
-    fn complete(self, end: CalendarDate) -> Option<CalendarDate> {
+    /// The date before an end: `from November to February 2021` begins in the year before.
+    fn complete_before(self, end: CalendarDate) -> Option<CalendarDate> {
         let end_month = match end {
             CalendarDate::Month(_, month) | CalendarDate::Day(_, month, _) => month,
             CalendarDate::Year(_) => 12,
         };
-        // `from November to February 2021` begins in the year before.
-        let year_of = |month: i8| if month > end_month { end.year() - 1 } else { end.year() };
-        match (self, end) {
+        let is_later_month =
+            matches!(self, Self::Month(month) | Self::DayOfMonth(month, _) if month > end_month);
+        self.complete(end, if is_later_month { end.year() - 1 } else { end.year() })
+    }
+
+    /// The date in the month of `other`, if it has none of its own, and in this year.
+    fn complete(self, other: CalendarDate, year: i16) -> Option<CalendarDate> {
+        match (self, other) {
             (Self::Whole(date), _) => Some(date),
-            (Self::Month(month), _) => Some(CalendarDate::Month(year_of(month), month)),
-            (Self::DayOfMonth(month, day), _) => Some(CalendarDate::Day(year_of(month), month, day)),
-            (Self::Day(day), CalendarDate::Day(year, month, _)) => Some(CalendarDate::Day(year, month, day)),
+            (Self::Month(month), _) => Some(CalendarDate::Month(year, month)),
+            (Self::DayOfMonth(month, day), _) => Some(CalendarDate::Day(year, month, day)),
+            (Self::Day(day), CalendarDate::Day(_, month, _)) => Some(CalendarDate::Day(year, month, day)),
             (Self::Day(_), _) => None,
         }
     }
 }
 
-/// Reads `7`, `07` or `7th`.
-fn parse_day(text: &str) -> Option<i8> {
-    let number =
-        ["st", "nd", "rd", "th"].iter().find_map(|ending| text.strip_suffix(*ending)).unwrap_or(text);
-    let day = parse_digits(number, 1).or_else(|| parse_digits(number, 2))?;
-    i8::try_from(day).ok().filter(|day| (1..=31).contains(day))
+/// The period from a date to another, with both. They may be in the wrong order.
+fn range(start: PartialDate, end: CalendarDate) -> Option<Period> {
+    let (start, end) = (start.complete_before(end)?.period()?, end.period()?);
+    Some(Period { from: start.from.min(end.from), to: start.to.max(end.to) })
 }
 
-/// Reads `may`, `september`, `sep` or `sept`.
-fn parse_month(text: &str) -> Option<i8> {
-    let is_short = text.len() == 3 || text == "sept";
-    let index = MONTHS.iter().position(|month| *month == text || (is_short && month.starts_with(text)))?;
-    i8::try_from(index + 1).ok()
-}
+impl Words {
+    /// The period of `between 2020 and 2022`, `from 7 to 9 May 2023` or `between early March and late June 2021`.
+    fn range_at(&self, index: usize) -> Option<Found> {
+        let is_between = self.text(index) == "between";
+        if !is_between && self.text(index) != "from" {
+            return None;
+        }
+        let start_index = self.after_skipped_words(index + 1);
+        let whole_start = self.date_at(start_index).or_else(|| self.year_at(start_index));
+        let (start, length) = match whole_start {
+            Some((date, length)) => (PartialDate::Whole(date), length),
+            None => self.partial_date_at(start_index)?,
+        };
+        let range_word = start_index + length;
+        // `letters from 2019 and 2023` are of two years.
+        let is_range = RANGE_WORDS.contains(&self.text(range_word));
+        if !(is_range || (is_between && self.text(range_word) == "and")) {
+            return None;
+        }
+        let end_index = self.after_skipped_words(range_word + 1);
+        let (end, length) = self.date_at(end_index).or_else(|| self.year_at(end_index))?;
+        Some((vec![range(start, end)?], end_index + length - index))
+    }
 
-/// Reads the year of a date that has a month.
-fn parse_year(text: &str) -> Option<i16> {
-    parse_digits(text, 4).filter(|year| (1000..=2999).contains(year))
+    /// The periods of `May, June or July 2023` and `the 7th and the 9th of May 2023`, or the one of `7 to 9 May 2023`:
+    /// only the last date is a whole one.
+    fn list_at(&self, index: usize) -> Option<Found> {
+        let mut dates = Vec::new();
+        let mut end_index = index;
+        let is_range = loop {
+            let (date, length) = self.partial_date_at(end_index)?;
+            dates.push(date);
+            end_index += length;
+            let is_range = RANGE_WORDS.contains(&self.text(end_index));
+            if is_range || LIST_WORDS.contains(&self.text(end_index)) {
+                end_index += 1 + usize::from(self.text(end_index + 1) == "the");
+                if self.date_at(end_index).is_some() || is_range {
+                    break is_range;
+                }
+            } else if !self.follows_comma(end_index) {
+                return None;
+            }
+            if dates.len() == MAX_PERIODS {
+                return None;
+            }
+        };
+        let (end, length) = self.date_at(end_index)?;
+        let mut periods = Vec::new();
+        let last = if is_range { range(dates.pop()?, end)? } else { end.period()? };
+        for date in dates {
+            periods.push(date.complete(end, end.year())?.period()?);
+        }
+        periods.push(last);
+        let periods = periods.into_iter().map(|period| self.related_period(index, period)).collect();
+        Some((periods, end_index + length - index))
+    }
+
+    /// The period of one date, with the word before it.
+    fn single_date_at(&self, index: usize) -> Option<Found> {
+        let (date, length) = self.date_at(index).or_else(|| self.certain_year_at(index))?;
+        Some((vec![self.related_period(index, date.period()?)], length))
+    }
+
+    /// The second year of `in 2022 and 2023` or `in 2022, 2023`. Must be called only behind a date.
+    fn further_year_at(&self, index: usize) -> Option<Found> {
+        let is_list_word = LIST_WORDS.contains(&self.text(index));
+        if !is_list_word && !self.follows_comma(index) {
+            return None;
+        }
+        let year_index = index + usize::from(is_list_word);
+        let (year, length) = self.year_at(year_index)?;
+        Some((vec![year.period()?], year_index + length - index))
+    }
+
+    /// What `before`, `after`, `since` or `until` in front of a date makes of its period.
+    fn related_period(&self, index: usize, Period { from, to }: Period) -> Period {
+        let related = self.words_before(index).find(|word| !SKIPPED_WORDS.contains(word));
+        match related {
+            Some("before") => Period { from: None, to: from },
+            Some("after") => Period { from: to, to: None },
+            Some("since") => Period { from, to: None },
+            Some("until" | "till" | "by") => Period { from: None, to },
+            _ => Period { from, to },
+        }
+    }
+
+    /// The index of the first word that is not skipped.
+    fn after_skipped_words(&self, index: usize) -> usize {
+        let is_skipped = |index: &usize| SKIPPED_WORDS.contains(&self.text(*index));
+        index + (index..self.len()).take_while(is_skipped).count()
+    }
 }

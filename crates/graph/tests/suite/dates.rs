@@ -59,6 +59,7 @@ both_engines! {
         check_modes(&harness, "What did Ada say about boats between March and June 2023?", "k2 k1").await;
         // All of it is of that year, so nothing is raised above the rest.
         check_modes(&harness, "What did Ada say about boats in 2023?", "k1 k2").await;
+        check_modes(&harness, "What did Ada say about boats after 2021 and before June 2023?", "k2 k1").await;
     }
 
     async fn what_was_valid_at_the_time_comes_first(db: TestDb) {
