@@ -17,7 +17,7 @@ mod matching;
 mod question;
 
 pub use bonus::raise;
-pub use matching::{DateMatch, DateSource, ItemDates, find_match};
+pub use matching::{DateMatch, DateSource, ItemDates, VALID_FROM, VALID_TO, find_match};
 pub use question::periods_in;
 
 /// The time from one moment up to another, without the latter, in UTC. A side without a moment is open.

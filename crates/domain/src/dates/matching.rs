@@ -9,8 +9,8 @@ use super::{CalendarDate, Period, parse_digits};
 use crate::time::Timestamp;
 
 /// The properties that say from when until when something is true.
-const VALID_FROM: &str = "validFrom";
-const VALID_TO: &str = "validTo";
+pub const VALID_FROM: &str = "validFrom";
+pub const VALID_TO: &str = "validTo";
 /// What a match by the time of the writing is called.
 const CREATED_AT: &str = "createdAt";
 
@@ -18,7 +18,7 @@ const CREATED_AT: &str = "createdAt";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemDates {
     pub created_at: Timestamp,
-    /// Properties whose text may be a date, by their names.
+    /// Properties whose text may be a date, by their names. Of `validFrom` and `validTo`, a number is one too, as text.
     pub properties: BTreeMap<String, String>,
 }
 
@@ -42,8 +42,8 @@ pub enum DateSource {
     Creation,
 }
 
-/// The first of the periods that something is of. What `validFrom` and `validTo` say comes before the dates of other
-/// properties, which are in the order of their names.
+/// The first of the periods that something is of, by its dates in the order of their names. If `validFrom` or `validTo`
+/// says when it is true, other properties do not count: they may be the days of a download or of a change.
 ///
 /// The time of the writing counts only if there is no other date. After an import, all objects were written on the same
 /// day, and an object that says its own time knows better.
@@ -62,10 +62,11 @@ pub fn find_match(dates: &ItemDates, periods: &[Period]) -> Option<DateMatch> {
 
 /// The dates that the properties say, each with the name of its property.
 fn own_dates(dates: &ItemDates) -> Vec<(&str, Period)> {
-    let others = dates.properties.iter().filter(|(name, _)| ![VALID_FROM, VALID_TO].contains(&name.as_str()));
-    let others =
-        others.filter_map(|(name, text)| Some((name.as_str(), PropertyDate::parse(text)?.period()?)));
-    valid_period(dates).into_iter().chain(others).collect()
+    if let Some(period) = valid_period(dates) {
+        return vec![period];
+    }
+    let texts = dates.properties.iter();
+    texts.filter_map(|(name, text)| Some((name.as_str(), PropertyDate::parse(text)?.period()?))).collect()
 }
 
 /// From when until when something is true. As in the history of an object, it is no longer true on the day of `validTo`;
@@ -171,8 +172,21 @@ mod tests {
         let one_day = [("validFrom", "2023-05-07"), ("validTo", "2023-05-07")];
         check("on 7 May 2023", &one_day, Some("validFrom 2023-05-07..2023-05-08"));
         check("on 8 May 2023", &one_day, None);
-        let more = [from_to[0], from_to[1], ("met", "2023-05-07")];
-        check("in 2023", &more, Some("met 2023-01-01..2024-01-01"));
+        check(
+            "in 2023",
+            &[("validFrom", "2023"), ("validTo", "2023")],
+            Some("validFrom 2023-01-01..2024-01-01"),
+        );
+    }
+
+    #[test]
+    fn no_other_date_counts_beside_a_validity() {
+        let downloaded = ("downloaded", "2023-05-07");
+        check("in 2023", &[("validFrom", "2022"), ("validTo", "2022"), downloaded], None);
+        check("in 2023", &[("validTo", "2022-01-01"), downloaded], None);
+        check("in 2021", &[("validTo", "2022-01-01"), downloaded], Some("validTo 2021-01-01..2022-01-01"));
+        let unknown = [("validFrom", "2022-55"), downloaded];
+        check("in 2023", &unknown, Some("downloaded 2023-01-01..2024-01-01"));
     }
 
     #[test]
