@@ -105,6 +105,79 @@ both_engines! {
         }
     }
 
+    async fn a_validity_may_be_a_number_and_hides_other_dates(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let objects = [
+            ("k1", json!({ "validFrom": 2019, "validTo": 2020, "downloaded": "2023-05-20" })),
+            ("k2", json!({ "validFrom": "2022", "size": 2020, "code": "2020" })),
+            ("k3", json!({ "validFrom": 2022.5, "validTo": 20220 })),
+        ];
+        write_equal(&harness, "leader of the team", &objects).await;
+        for mode in MODES {
+            let dates = async |question: &str| {
+                let found = harness.graph.search(harness.project(), query(question, mode)).await.unwrap();
+                let mut dated: Vec<_> = found.hits.iter().filter_map(|hit| {
+                    Some(format!("{} {}", hit.item.key.as_deref()?, hit.date.as_ref()?.property))
+                }).collect();
+                dated.sort();
+                dated
+            };
+            assert_eq!(dates("who led the team in 2020").await, ["k1 validFrom"], "{mode:?}");
+            assert_eq!(dates("who led the team in 2023").await, ["k2 validFrom"], "{mode:?}");
+        }
+    }
+
+    async fn a_row_with_many_dates_takes_none_of_those_of_others(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let many = (0..2400).map(|n| (format!("a{n:04}"), json!("2023-05-20")));
+        let codes = (0..2000).map(|n| (format!("a{n:04}"), json!(format!("{:04} Main Street", 1000 + n))));
+        let with = |dates: Vec<(String, Value)>, more: Value| {
+            let mut properties = map(more);
+            properties.extend(dates);
+            Value::Object(properties)
+        };
+        let objects = [
+            ("k1", with(many.collect(), json!({ "validFrom": "2020", "validTo": "2021" }))),
+            ("k2", with(codes.collect(), json!({ "said": "2023-05-20" }))),
+            ("k3", json!({ "said": "2023-05-20" })),
+        ];
+        write_equal(&harness, "a note about boats", &objects).await;
+        for mode in MODES {
+            let found = harness.graph.search(harness.project(), query("boats in May 2023", mode)).await.unwrap();
+            let date = |key: &str| {
+                let hit = found.hits.iter().find(|hit| hit.item.key.as_deref() == Some(key)).unwrap();
+                hit.date.as_ref().map(|date| date.property.clone())
+            };
+            assert_eq!(date("k1"), None, "{mode:?}: the validity is read before other dates");
+            assert_eq!((date("k2"), date("k3")), (Some("said".to_owned()), Some("said".to_owned())), "{mode:?}");
+        }
+    }
+
+    async fn the_dates_of_very_large_objects_are_not_read(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        // PostgreSQL compresses what repeats, and measures what is left.
+        let noise = |bytes: u64| -> String {
+            let mut state = 7_u64;
+            let letters = std::iter::repeat_with(|| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                char::from(b'!' + u8::try_from((state >> 33) % 90).unwrap())
+            });
+            letters.filter(|letter| !['"', '\\'].contains(letter)).take(usize::try_from(bytes).unwrap()).collect()
+        };
+        let objects = [
+            ("large", json!({ "said": "2023-05-20", "data": noise(200 << 10) })),
+            ("small", json!({ "said": "2023-05-20", "data": noise(20 << 10) })),
+            ("new", json!({})),
+        ];
+        write_equal(&harness, "a note about boats", &objects).await;
+        for question in ["boats in May 2023", "boats since May 2023"] {
+            let found = harness.graph.search(harness.project(), query(question, SearchMode::Text)).await.unwrap();
+            let date = |key: &str| found.hits.iter().find(|hit| hit.item.key.as_deref() == Some(key)).unwrap().date.clone();
+            assert_eq!(date("large"), None, "{question}");
+            assert_eq!(date("small").map(|date| date.property).as_deref(), Some("said"), "{question}");
+        }
+    }
+
     async fn a_hit_says_which_date_raised_it(db: TestDb) {
         let harness = Harness::new(&db).await;
         write_messages(&harness).await;
