@@ -74,7 +74,11 @@ mod tests {
         assert_eq!(order("", DateSource::Property), "abcd");
         assert_eq!(order("c", DateSource::Property), "cabd");
         assert_eq!(order("c", DateSource::Creation), "acbd");
-        assert_eq!(order("d", DateSource::Property), "abcd", "a date does not make up for the words");
+        assert_eq!(
+            order("d", DateSource::Property),
+            "abcd",
+            "a date does not make up for a much lower score"
+        );
         assert_eq!(order("abcd", DateSource::Property), "abcd", "what all have changes nothing");
     }
 

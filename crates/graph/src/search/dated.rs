@@ -13,10 +13,10 @@ use super::SearchRequest;
 /// The dates of only so many of the best hits are read. A hit further down is not raised.
 const MAX_DATED_HITS: usize = 200;
 
-/// Raises the hits of the periods that the question names, and returns by which of their dates.
+/// Raises the hits of the periods that the question names, and returns by which of their dates they are of them.
 ///
-/// It costs one statement, which looks up at most [`MAX_DATED_HITS`] rows by their numbers and returns only what may be a
-/// date. A question that names no period costs nothing, and its hits stay as they are.
+/// It costs one or two statements, which look up at most [`MAX_DATED_HITS`] rows by their numbers and return only what
+/// may be a date. A question that names no period costs nothing, and its hits stay as they are.
 pub(super) fn raise(
     tx: &mut Tx<'_>,
     question: &SearchRequest,
@@ -28,17 +28,18 @@ pub(super) fn raise(
     }
     let nos: Vec<i64> = hits.iter().take(MAX_DATED_HITS).map(|hit| hit.id).collect();
     let dates_by_no = search::load_dates(tx, question.project, &question.among, &nos)?;
-    let row_count = dates_by_no.len();
     let matches = dates_by_no
         .into_iter()
         .filter_map(|(no, item_dates)| Some((no, dates::find_match(&item_dates, &question.periods)?)));
     let matches: HashMap<i64, DateMatch> = matches.collect();
-    // After an import, all hits were written on the same day. That says nothing about any of them, and a bonus for all
-    // would only make the links of a linked search count less.
-    let is_by_creation = |found: &DateMatch| found.source == DateSource::Creation;
-    if matches.len() == row_count && matches.values().all(is_by_creation) {
-        return Ok(HashMap::new());
+    let by_creation = matches.values().filter(|found| found.source == DateSource::Creation).count();
+    let is_same_for_all = matches.len() == nos.len() && (by_creation == 0 || by_creation == nos.len());
+    if !is_same_for_all {
+        dates::raise(hits, fusion, &matches);
+        return Ok(matches);
     }
-    dates::raise(hits, fusion, &matches);
-    Ok(matches)
+    // What all hits have says nothing about any of them. A bonus for all would change the order nevertheless: what words
+    // have found gets more than what only vectors have found, and the links of a linked search count less beside it.
+    // After an import, all hits were written on the same day, which is not worth mentioning either.
+    Ok(if by_creation == 0 { matches } else { HashMap::new() })
 }

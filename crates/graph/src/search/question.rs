@@ -121,8 +121,8 @@ impl SearchRequest {
     }
 }
 
-/// The periods that a question names and that raise hits: none in a search by vectors alone, and none with weights, with
-/// which the caller decides what counts.
+/// The periods that a question names and that raise hits: none in a search by vectors alone, and none if ranks are joined
+/// with weights, with which the caller decides what counts. In the mode `text`, weights have no effect, also on dates.
 pub(super) fn raising_periods(query: &str, mode: SearchMode, weights: Option<Weights>) -> Vec<Period> {
     let counts = match mode {
         SearchMode::Text => true,

@@ -6,7 +6,8 @@ use emergent_domain::{
     dates::{DateMatch, DateSource, Period},
     document::NewDocument,
     fusion::Weights,
-    query::{SearchMode, SearchQuery},
+    object::Object,
+    query::{SearchMode, SearchQuery, SearchResult},
     time::Timestamp,
 };
 use emergent_graph::Graph;
@@ -103,6 +104,32 @@ both_engines! {
             assert_eq!(found.hits.len(), 2, "{mode:?}");
             assert!(found.hits.iter().all(|hit| hit.date.is_none()), "{mode:?}");
         }
+    }
+
+    async fn what_all_hits_have_in_common_changes_nothing_but_is_said(db: TestDb) {
+        // The first hit has words of the question, the second one only a vector.
+        let harness = embedding_world(&db, builtin()).await;
+        harness.object(new("Note", "words", json!({ "text": "Ada talked about boats", "said": "2023-05-20" }))).await;
+        harness.object(new("Note", "vector", json!({ "text": "boathouse boating", "said": "2023-05-20" }))).await;
+        embed_all(&harness).await;
+        for mode in [SearchMode::Hybrid, SearchMode::Linked] {
+            let search = |question: &str| SearchQuery { min_similarity: Some(0.01), ..query(question, mode) };
+            let dated = harness.graph.search(harness.project(), search("boats in May 2023")).await.unwrap();
+            let plain = harness.graph.search(harness.project(), search("boats in May")).await.unwrap();
+            let order = |found: &SearchResult<Object>| -> Vec<Option<String>> {
+                found.hits.iter().map(|hit| hit.item.key.clone()).collect()
+            };
+            assert_eq!(order(&dated), order(&plain), "{mode:?}");
+            assert!(dated.hits[0].score <= 1.0 + 1e-9 || mode == SearchMode::Linked, "{mode:?}: nothing is raised");
+            assert!(dated.hits.iter().all(|hit| hit.date.as_ref().is_some_and(|date| date.property == "said")));
+        }
+    }
+
+    async fn a_creation_counts_less_than_a_date_of_its_own(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        write_equal(&harness, "a note about boats", &[("k1", json!({})), ("k2", json!({ "said": "2023-05-20" }))]).await;
+        // Both are of the time, but by other sources.
+        check_modes(&harness, "boats since 2020", "k2 k1").await;
     }
 
     async fn a_validity_may_be_a_number_and_hides_other_dates(db: TestDb) {
@@ -219,6 +246,9 @@ both_engines! {
             assert!(!found.hits.is_empty());
             assert!(found.hits.iter().all(|hit| hit.date.is_none()));
         }
+        // In the mode `text`, weights have no effect.
+        let text = SearchQuery { weights: Some(Weights::default()), ..query(QUESTION, SearchMode::Text) };
+        assert_eq!(keys(&harness, text).await, "k2 k1");
     }
 
     async fn a_date_raises_a_hit_above_the_limit(db: TestDb) {
