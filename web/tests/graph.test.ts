@@ -90,12 +90,12 @@ it('follows a name from one object to another, and says over which', async () =>
   await context.close()
 })
 
-it('says which date raised a hit', async () => {
+it('says which date of a hit matches', async () => {
   for (const day of ['2022-01-03', '2023-05-07']) await all.server.api('POST', '/api/graph/objects', { type: 'Meeting', properties: { name: `Moorings ${day}`, held: day, text: 'The committee of the tides spoke about moorings.' } })
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/graph?q=moorings+in+May+2023`)
-  await page.getByRole('listitem').filter({ hasText: 'Moorings 2023-05-07' }).getByText('Raised by its date: held').waitFor()
-  expect(await page.getByRole('listitem').filter({ hasText: 'Raised by its date' }).count()).toBe(1)
+  await page.getByRole('listitem').filter({ hasText: 'Moorings 2023-05-07' }).getByText('Its date matches: held').waitFor()
+  expect(await page.getByRole('listitem').filter({ hasText: 'Its date matches' }).count()).toBe(1)
   misbehaviour.check()
   await context.close()
 })

@@ -112,7 +112,7 @@ pub struct Hit<T> {
     pub vector: Option<ChannelHit>,
     /// The link that raised the hit; only in the mode [`SearchMode::Linked`].
     pub link: Option<HitLink>,
-    /// The date that raised the hit; only if the question names one.
+    /// The date of the hit that matches the question; only if the question names one.
     pub date: Option<DateMatch>,
     /// The parent by which the hits are grouped, or the hit itself if it has none; see [`crate::arrangement`].
     pub group: Option<Uuid>,

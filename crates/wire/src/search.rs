@@ -52,7 +52,7 @@ pub struct SearchObjects {
     /// Joins the two searches by ranks with these weights [default: by scores, with the weight of the embedder].
     #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightsInput>,
-    /// Whether hits say which date raised them and, in the mode `linked`, through which name they were found.
+    /// Whether hits say which of their dates matches and, in the mode `linked`, through which name they were found.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
     /// Puts the hits with the same parent together. The groups are in the order of their best hits.
@@ -130,7 +130,7 @@ pub struct SearchChunks {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000, default = 10)]
     pub limit: Option<i64>,
-    /// Whether hits say which date raised them and, in the mode `linked`, through which name they were found.
+    /// Whether hits say which of their dates matches and, in the mode `linked`, through which name they were found.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
     /// Puts the passages of each document together. The documents are in the order of their best passages.
@@ -186,7 +186,7 @@ pub struct Channels {
     /// With `explain` in the mode `linked`: what raised the hit, if not its words or its vector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkView>,
-    /// With `explain`, if the question names a date: by which of its dates the hit was raised.
+    /// With `explain`, if the question names a date: which date of the hit matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<DateView>,
 }

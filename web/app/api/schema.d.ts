@@ -6979,7 +6979,7 @@ export interface components {
              * @description Only in this document.
              */
             documentId?: string | null;
-            /** @description Whether hits say which date raised them and, in the mode `linked`, through which name they were found. */
+            /** @description Whether hits say which of their dates matches and, in the mode `linked`, through which name they were found. */
             explain?: boolean;
             group?: components["schemas"]["ChunkGroup"] | null;
             /**
@@ -7005,7 +7005,7 @@ export interface components {
              *     as four bytes. Without `limit`, up to 1,000 hits are searched for.
              */
             budgetTokens?: number | null;
-            /** @description Whether hits say which date raised them and, in the mode `linked`, through which name they were found. */
+            /** @description Whether hits say which of their dates matches and, in the mode `linked`, through which name they were found. */
             explain?: boolean;
             filters?: components["schemas"]["Filter"][];
             group?: components["schemas"]["GroupBy"] | null;

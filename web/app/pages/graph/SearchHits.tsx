@@ -95,7 +95,7 @@ function HitRow({ hit, query, from }: { hit: Hit; query: string; from: Hit | und
             has too
           </p>
         )}
-        {date && <p className="mt-1 text-xs break-words text-text-2">Raised by its date: {date.property}</p>}
+        {date && <p className="mt-1 text-xs break-words text-text-2">Its date matches: {date.property}</p>}
       </div>
       <Why hit={hit} />
     </li>
@@ -121,7 +121,7 @@ function Why({ hit }: { hit: Hit }) {
           </span>
         </Tooltip>
       )}
-      <Tooltip text="Words and meaning add up to it, and a link raises it. Only the order of the scores has a meaning.">
+      <Tooltip text="Words and meaning add up to it, and a link or a date raises it. Only the order of the scores has a meaning.">
         <span className="text-xs text-text-2">
           Score <span className="font-mono">{hit.score.toFixed(4)}</span>
         </span>

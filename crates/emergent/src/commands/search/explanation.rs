@@ -1,4 +1,4 @@
-//! Says why a hit was found: by which words, how similar it is, which name led to it, and which date raised it.
+//! Says why a hit was found: by which words, how similar it is, which name led to it, and which of its dates matches.
 
 use emergent_domain::{
     text_query::{self, Term, TextQuery},
