@@ -2,3 +2,7 @@
 -- the firings of the others of its project, of which many may be held back.
 CREATE INDEX IF NOT EXISTS trigger_firings_of_trigger ON trigger_firings (project_id, agent_id, due_at, id)
     WHERE status = 'pending' AND entity_id IS NOT NULL;
+-- The firings about each object that wait, the oldest first. With it, those that share a run are found without reading
+-- those that are settled, of which an object that changes often has more and more.
+CREATE INDEX IF NOT EXISTS trigger_firings_of_object ON trigger_firings (agent_id, entity_id, created_at, id)
+    WHERE status = 'pending' AND entity_id IS NOT NULL;

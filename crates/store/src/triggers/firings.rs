@@ -248,22 +248,25 @@ pub fn list_pending(
     entity: Option<Uuid>,
     limit: usize,
 ) -> Result<Vec<Firing>> {
-    // An object has few firings. Those of an agent may be many, so they are read in the order of an index.
-    let (condition, order) = match entity {
-        Some(_) => (" AND entity_id = $3", "created_at, id"),
-        None => ("", "event_txid, event_seq, id"),
-    };
-    let of_project = page::on_row("project_id = $1");
-    let sql = |limit: &str, exclude: &str| {
-        format!(
-            "SELECT {COLUMNS} FROM trigger_firings
-             WHERE agent_id = $2 AND {of_project} AND status = 'pending' AND entity_id IS NOT NULL{condition}{exclude}
-             ORDER BY {order} LIMIT {limit}"
-        )
-    };
+    let sql = |limit: &str, exclude: &str| list_pending_sql(entity.is_some(), limit, exclude);
     let mut params = vec![Param::from(project), Param::from(agent)];
     params.extend(entity.map(Param::from));
     tx.query_claimable::<Firing, _>(&params, limit, sql, Firing::from_row)
+}
+
+/// The statement of [`list_pending`]. Many firings of an agent may wait, and an object may have many that are settled,
+/// which are kept for ever by default. Each of the two orders is therefore that of an index of the pending ones.
+pub fn list_pending_sql(of_entity: bool, limit: &str, exclude: &str) -> String {
+    let (condition, order) = match of_entity {
+        true => (" AND entity_id = $3", "created_at, id"),
+        false => ("", "event_txid, event_seq, id"),
+    };
+    let of_project = page::on_row("project_id = $1");
+    format!(
+        "SELECT {COLUMNS} FROM trigger_firings
+         WHERE agent_id = $2 AND {of_project} AND status = 'pending' AND entity_id IS NOT NULL{condition}{exclude}
+         ORDER BY {order} LIMIT {limit}"
+    )
 }
 
 /// A `WITH` clause `waiting` with the projects that have pending firings of events, and a row without a project. Each

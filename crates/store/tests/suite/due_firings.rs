@@ -8,13 +8,14 @@ use emergent_domain::{
     trigger::Firing,
 };
 use emergent_store::{
-    Db, Error, Tx, params, projects,
+    Db, Error, Param, Tx, params, projects,
     triggers::{
         self,
         firings::{self, DueFirings},
     },
 };
-use emergent_testkit::both_engines;
+use emergent_testkit::{TestDb, both_engines};
+use uuid::Uuid;
 
 use crate::unreadable::{firing, now};
 
@@ -116,5 +117,31 @@ both_engines! {
             assert_eq!(found.len(), expected.len(), "each once");
             assert_eq!(HashSet::<ProjectId>::from_iter(found), HashSet::from_iter(expected));
         }
+    }
+}
+
+/// The steps of a plan of SQLite.
+async fn plan(db: &Db, sql: &str, params: Vec<Param<'static>>) -> Vec<String> {
+    let sql = format!("EXPLAIN QUERY PLAN {sql}");
+    let plan = db.read(move |tx| tx.query(&sql, &params, |row| row.get::<String>(3))).await;
+    plan.unwrap_or_else(|error: Error| panic!("{error}"))
+}
+
+#[tokio::test]
+async fn sqlite_finds_them_in_indexes_without_sorting() {
+    let db = TestDb::sqlite().await;
+    let (project, agent, object) = (ProjectId::new(), AgentId::new(), Uuid::now_v7());
+    let one_of_object = vec![project.into(), agent.into(), object.into()];
+    let in_order = "trigger_firings_in_order (agent_id=?)";
+    let of_object = "trigger_firings_of_object (agent_id=? AND entity_id=?)";
+    let cases: Vec<(String, Vec<Param<'static>>, &str)> = vec![
+        (firings::list_pending_sql(true, "10", ""), one_of_object, of_object),
+        (firings::list_pending_sql(false, "10", ""), vec![project.into(), agent.into()], in_order),
+    ];
+    for (sql, params, index) in cases {
+        let plan = plan(&db, &sql, params).await;
+        let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE"));
+        let scans = plan.iter().any(|step| step.starts_with("SCAN f"));
+        assert!(plan.iter().any(|step| step.ends_with(index)) && !sorts && !scans, "{sql}\n{plan:#?}");
     }
 }

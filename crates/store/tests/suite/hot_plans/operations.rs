@@ -33,8 +33,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::rows::{
-    EDGE, HELD_BACK, HUB, JOB, MESSAGE, OWNER, PROJECT, QUEUE, QUIET, RUN, RUN_SEQ, SESSION, TASK, WORKFLOW,
-    message, now, tool_call,
+    EDGE, HELD_BACK, HUB, JOB, MESSAGE, OWNER, PROJECT, QUEUE, QUIET, RUN, RUN_SEQ, SESSION, TASK, WATCHER,
+    WORKFLOW, message, now, tool_call,
 };
 
 pub type Operation = fn(&mut Tx<'_>) -> Result<()>;
@@ -162,6 +162,10 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
     }),
     ("finding the events of an agent that share a run", 60, |tx| {
         assert_eq!(firings::list_pending(tx, PROJECT, HELD_BACK, None, 10)?.len(), 10);
+        Ok(())
+    }),
+    ("finding the events of an object that share a run", 40, |tx| {
+        assert_eq!(firings::list_pending(tx, PROJECT, WATCHER, Some(HUB.0), 10)?.len(), 2);
         Ok(())
     }),
     ("finding when the next event is due", 60, |tx| {

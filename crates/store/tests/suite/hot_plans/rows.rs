@@ -29,6 +29,7 @@ const RUNS: i64 = 10_000;
 const JOBS: i64 = 10_000;
 const FIRINGS: i64 = 20_000;
 const HUB_EDGES: i64 = 10_000;
+const HUB_FIRINGS: i64 = 10_000;
 const WORKFLOW_EVENTS: i64 = 10_000;
 const WORKFLOWS: i64 = OBJECTS / FIRST;
 
@@ -86,6 +87,8 @@ pub const HUB: ObjectId = ObjectId(id(Kind::Object, 7));
 pub const HELD_BACK: AgentId = AgentId(id(Kind::Agent, 0));
 /// The agent of a trigger with one event, which is due later than those of [`HELD_BACK`].
 pub const QUIET: AgentId = AgentId(id(Kind::Agent, 1));
+/// The agent of a trigger that has fired for each of many changes of [`HUB`]. The last ones are not due yet.
+pub const WATCHER: AgentId = AgentId(id(Kind::Agent, 60));
 /// A run that [`OWNER`] drives.
 pub const RUN: RunId = RunId(id(Kind::Run, 0));
 pub const RUN_SEQ: i64 = 4;
@@ -149,6 +152,7 @@ pub async fn insert_first(db: &Db) {
     insert_changes(db, 0, last).await;
     insert_jobs(db, 0, last).await;
     insert_firings(db, 0, last).await;
+    insert_pending_firings_of_hub(db).await;
     let insert = |tx: &mut Tx<'_>| {
         let running = fixtures::workflow(PROJECT, Default::default(), now());
         workflows::insert(tx, &Workflow { id: WORKFLOW, owner: Some(OWNER.to_owned()), ..running })?;
@@ -181,6 +185,7 @@ pub async fn grow(db: &Db) {
     insert_jobs(db, FIRST, JOBS).await;
     insert_firings(db, FIRST, FIRINGS).await;
     insert_edges_of_hub(db).await;
+    insert_settled_firings_of_hub(db).await;
     insert_workflow_events(db).await;
     copy_workflows(db).await;
     copy_runs(db).await;
@@ -192,7 +197,7 @@ fn common_sql() -> [String; 4] {
         id_sql(Kind::Project, "n / 64 % 3"),
         id_sql(Kind::Workflow, "n / 64"),
         id_sql(Kind::Object, "n"),
-        "(TIMESTAMPTZ '2026-01-01' + n * INTERVAL '1 second')".to_owned(),
+        "(TIMESTAMPTZ '2026-01-01 00:00Z' + n * INTERVAL '1 second')".to_owned(),
     ]
 }
 
@@ -254,6 +259,30 @@ async fn insert_firings(db: &Db, first: i64, last: i64) {
              CASE WHEN n = 1 OR n % 2 = 0 THEN 'pending' ELSE 'admitted' END,
              CASE WHEN n = 1 THEN TIMESTAMPTZ '2026-06-01' ELSE {time} END, {time},
              CASE WHEN n > 1 AND n % 2 = 1 THEN {time} END, 0, n
+         FROM generate_series({first}, {last}) AS n"
+    );
+    run_sql(db, sql).await;
+}
+
+/// Two changes of [`HUB`] will share a run.
+async fn insert_pending_firings_of_hub(db: &Db) {
+    insert_firings_of_hub(db, 1, 2, "'pending', TIMESTAMPTZ '2027-06-01 00:00Z'", "NULL").await;
+}
+
+/// The changes of [`HUB`] for which runs were started.
+async fn insert_settled_firings_of_hub(db: &Db) {
+    let [_, _, _, time] = common_sql();
+    insert_firings_of_hub(db, FIRST, HUB_FIRINGS, &format!("'admitted', {time}"), &time).await;
+}
+
+async fn insert_firings_of_hub(db: &Db, first: i64, last: i64, status_and_due: &str, settled: &str) {
+    let [_, _, _, time] = common_sql();
+    let (firing, project) = (id_sql(Kind::Firing, "1000000 + n"), id_sql(Kind::Project, "0"));
+    let sql = format!(
+        "INSERT INTO trigger_firings (id, project_id, agent_id, event, entity_id, entity_type, entity_version,
+             cause_depth, status, due_at, created_at, settled_at, event_txid, event_seq)
+         SELECT {firing}, {project}, '{WATCHER}', 'on_entity_updated', '{HUB}', 'Note', n, 0, {status_and_due}, {time},
+             {settled}, 0, 1000000 + n
          FROM generate_series({first}, {last}) AS n"
     );
     run_sql(db, sql).await;
