@@ -12,7 +12,7 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     run::Run,
     task::Task,
-    workflow::{SelectorKind, Workflow, WorkflowSettings, WorkflowStatus},
+    workflow::{Limit, SelectorKind, Workflow, WorkflowSettings, WorkflowStatus},
     workflow_event::WorkflowEventBody,
 };
 use emergent_rules::workflow::{
@@ -66,8 +66,15 @@ pub(crate) struct WorkflowDriver {
 
 struct RefusedStart {
     reason: String,
-    /// True if the workflow has spent its budget.
-    budget: bool,
+    /// The budget that the workflow has spent; `None` if something else is the reason.
+    spent_budget: Option<Limit>,
+}
+
+impl RefusedStart {
+    /// Whether the reason holds while the workflow has this budget.
+    fn applies_with(&self, budget: Limit) -> bool {
+        self.spent_budget.is_none_or(|spent| spent == budget)
+    }
 }
 
 impl WorkflowDriver {
@@ -113,6 +120,9 @@ impl WorkflowDriver {
             if std::mem::replace(&mut check_database, true) && !self.refresh(&mut loaded).await? {
                 continue;
             }
+            // With more budget the tasks may start. Other changes of the workflow say nothing about a refusal.
+            let budget = loaded.workflow().settings.budget;
+            self.refused.retain(|_, refused| refused.applies_with(budget));
             let writes = self.decide(&mut loaded).await?;
             if !writes.is_empty() {
                 let (used_questions, counts) =
@@ -139,7 +149,8 @@ impl WorkflowDriver {
                         self.failed_turns.insert(turn, why);
                     }
                     Err(Error::NotStarted { task: Some(task), why, budget, .. }) => {
-                        self.refused.insert(task, RefusedStart { reason: why, budget });
+                        let spent_budget = budget.then_some(loaded.workflow().settings.budget);
+                        self.refused.insert(task, RefusedStart { reason: why, spent_budget });
                     }
                     Err(Error::NotStarted { task: None, why, .. }) => self.planner_refusal = Some(why),
                     Err(Error::Lost(_)) => return Ok(()),
@@ -361,7 +372,10 @@ impl WorkflowDriver {
             let (Action::StartAttempt(id) | Action::ResumeAttempt(id)) = action else { continue };
             let Some(task) = pass.loaded.snapshot.get(id).cloned() else { continue };
             if let Some(refused) = self.refused.get(&id) {
-                let options = if refused.budget { decide::BUDGET_OPTIONS } else { decide::TASK_OPTIONS };
+                let options = match refused.spent_budget {
+                    Some(_) => decide::BUDGET_OPTIONS,
+                    None => decide::TASK_OPTIONS,
+                };
                 pass.fail_unstarted(&task, &refused.reason, options);
                 continue;
             }

@@ -86,6 +86,29 @@ both_engines! {
         house.close().await;
     }
 
+    async fn more_budget_while_tasks_are_refused_spares_the_question(db: TestDb) {
+        const FOLLOWERS: usize = 30;
+        let keys: Vec<String> = (0..FOLLOWERS).map(|n| format!("b{n}")).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let slow = says("A.").with_delay(Duration::from_secs(1));
+        let replies = std::iter::once(slow).chain((0..FOLLOWERS).map(|_| says("B.")));
+        let house = House::open(&db, ScriptedModel::default().agent("builder", replies)).await;
+        let id = house.start_work_before(tokens(1_000_000), &keys).await;
+        house.dispatcher.set_workflow_budget(house.actor(), id, tokens(2), None).await.unwrap();
+        let tasks = house.dispatcher.workflow(house.project, id).await.unwrap().tasks;
+        let first = tasks.iter().find(|one| one.task.key == "a").unwrap().runs[0];
+        let runs = house.dispatcher.executor();
+        while !runs.get_run(house.project, first).await.unwrap().status.is_terminal() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Each task is refused by a transaction of its own, so only the first ones are refused by now.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        house.dispatcher.set_workflow_budget(house.actor(), id, tokens(2_000_000), None).await.unwrap();
+        house.completed(id).await;
+        assert!(house.events(id).await.iter().all(|event| event.kind != "escalated"));
+        house.close().await;
+    }
+
     async fn more_budget_in_time_spares_the_question(db: TestDb) {
         let house = House::open(&db, slow_and_quick()).await;
         let id = house.start_work(tokens(1_000_000)).await;
