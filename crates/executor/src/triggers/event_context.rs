@@ -11,7 +11,7 @@ use emergent_domain::{
     relationship::Relationship,
     trigger::{CoalesceBy, EventKind, EventTrigger, Firing, FiringCause, decide::Content},
 };
-use emergent_store::{Tx, documents, objects, relationships, revert};
+use emergent_store::{Tx, documents, objects, relationships, search};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -54,10 +54,14 @@ pub(super) fn content_at_version(
     version: i64,
 ) -> Result<Option<LoadedContent>> {
     Ok(match event {
-        EventKind::EntityCreated | EventKind::EntityUpdated => object_at(tx, project, entity, version)?
-            .map(|object| LoadedContent::new(object.labels, &object.properties)),
-        EventKind::RelationshipCreated => relationship_at(tx, project, entity, version)?
-            .map(|edge| LoadedContent::new(Vec::new(), &edge.properties)),
+        EventKind::EntityCreated | EventKind::EntityUpdated => {
+            objects::get_version(tx, project, ObjectId(entity), version)?
+                .map(|object| LoadedContent::new(object.labels, &object.properties))
+        }
+        EventKind::RelationshipCreated => {
+            relationships::get_version(tx, project, RelationshipId(entity), version)?
+                .map(|edge| LoadedContent::new(Vec::new(), &edge.properties))
+        }
         EventKind::DocumentIngested => documents::get(tx, project, DocumentId(entity))?
             .map(|document| LoadedContent::new(Vec::new(), &document.metadata)),
     })
@@ -77,9 +81,9 @@ pub(super) fn start_options(
     let description = match event {
         EventKind::EntityCreated | EventKind::EntityUpdated => {
             // The object has to exist now, but it is shown at the version of the event.
-            let object = match objects::get(tx, project, ObjectId(*entity))? {
-                Some(newest) if newest.version == *version => Some(newest),
-                Some(_) => object_at(tx, project, *entity, *version)?,
+            let id = ObjectId(*entity);
+            let object = match search::object_no(tx, project, id)? {
+                Some(_) => objects::get_version(tx, project, id, *version)?,
                 None => None,
             };
             object.map(|object| {
@@ -89,8 +93,11 @@ pub(super) fn start_options(
             })
         }
         EventKind::RelationshipCreated => {
-            let exists = relationships::get(tx, project, RelationshipId(*entity))?.is_some();
-            let edge = if exists { relationship_at(tx, project, *entity, *version)? } else { None };
+            let id = RelationshipId(*entity);
+            let edge = match relationships::is_live(tx, project, id)? {
+                true => relationships::get_version(tx, project, id, *version)?,
+                false => None,
+            };
             edge.map(|edge| {
                 let text = format!(
                     "A relationship `{entity_type}` was created, from `{}` to `{}`.",
@@ -133,30 +140,6 @@ fn entity_id(firing: &Firing) -> Option<Uuid> {
     match firing.fired {
         FiringCause::Event { entity, .. } => Some(entity),
         FiringCause::Schedule { .. } => None,
-    }
-}
-
-fn object_at(tx: &mut Tx<'_>, project: ProjectId, id: Uuid, version: i64) -> Result<Option<Object>> {
-    match objects::get(tx, project, ObjectId(id))?.filter(|object| object.version == version) {
-        Some(newest) => Ok(Some(newest)),
-        None => {
-            Ok(revert::object_version(tx, ObjectId(id), version)?.filter(|object| object.project == project))
-        }
-    }
-}
-
-fn relationship_at(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    id: Uuid,
-    version: i64,
-) -> Result<Option<Relationship>> {
-    match relationships::get(tx, project, RelationshipId(id))?.filter(|edge| edge.version == version) {
-        Some(newest) => Ok(Some(newest)),
-        None => {
-            let older = revert::relationship_version(tx, RelationshipId(id), version)?;
-            Ok(older.filter(|edge| edge.project == project))
-        }
     }
 }
 

@@ -69,6 +69,27 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<O
     tx.query_opt(&sql, params![id, project], Object::from_row)
 }
 
+/// An object at one of its versions; `None` if there is no such version, or if it is the newest one and a tombstone. No
+/// other version is read, because each may be large. One statement sees both tables at the same moment: with two, a
+/// change in between could move the version to the history unseen.
+pub fn get_version(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: ObjectId,
+    version: i64,
+) -> Result<Option<Object>> {
+    let sql = format!(
+        "SELECT {} FROM graph_object_versions WHERE object_id = $1 AND version = $3 AND {}
+         UNION ALL
+         SELECT {COLUMNS} FROM graph_objects WHERE id = $1 AND {}
+         LIMIT 1",
+        *VERSION_COLUMNS,
+        page::on_row("project_id = $2"),
+        page::on_row("project_id = $2 AND version = $3 AND deleted_at IS NULL")
+    );
+    tx.query_opt(&sql, params![id, project, version], Object::from_row)
+}
+
 /// The newest version of an object, even a tombstone, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<LockedObject>> {
     let sql = format!(

@@ -99,6 +99,37 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Op
     tx.query_opt(&sql, params![id, project], Relationship::from_row)
 }
 
+/// Whether a relationship exists and both of its ends do.
+pub fn is_live(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<bool> {
+    let sql = format!(
+        "SELECT 1 FROM graph_relationships AS r
+         WHERE r.id = $1 AND coalesce(r.project_id = $2 AND r.deleted_at IS NULL, false) AND {HAS_LIVE_ENDS}"
+    );
+    Ok(tx.query_opt(&sql, params![id, project], |_| Ok(()))?.is_some())
+}
+
+/// A relationship at one of its versions; `None` if there is no such version, or if it is the newest one and not live.
+/// Like [`objects::get_version`](crate::objects::get_version), it reads no other version.
+pub fn get_version(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: RelationshipId,
+    version: i64,
+) -> Result<Option<Relationship>> {
+    let sql = format!(
+        "SELECT {} FROM graph_relationship_versions
+         WHERE relationship_id = $1 AND version = $3 AND coalesce(project_id = $2, false)
+         UNION ALL
+         SELECT {} FROM graph_relationships AS r
+         WHERE r.id = $1 AND coalesce(r.project_id = $2 AND r.version = $3 AND r.deleted_at IS NULL, false)
+             AND {HAS_LIVE_ENDS}
+         LIMIT 1",
+        *VERSION_COLUMNS,
+        Relationship::columns_of("r")
+    );
+    tx.query_opt(&sql, params![id, project, version], Relationship::from_row)
+}
+
 /// A live relationship, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Option<Relationship>> {
     let sql = format!(

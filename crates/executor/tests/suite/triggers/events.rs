@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 
 use emergent_domain::{
-    document::NewDocument, ids::RunId, relationship::NewRelationship, run::Origin, trigger::FiringCause,
+    document::NewDocument,
+    ids::RunId,
+    relationship::{NewRelationship, RelationshipPatch},
+    run::Origin,
+    trigger::FiringCause,
 };
 use emergent_testkit::both_engines;
 use serde_json::Map;
@@ -95,6 +99,39 @@ both_engines! {
         }
         assert_eq!(coalesced, [json!(9), json!(3)]);
         assert_eq!(outcomes(&two.firings().await), vec!["admitted"; 12]);
+    }
+
+    async fn an_event_reads_no_other_version_of_its_object(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        let conditions = json!([{ "path": "n", "op": "eq", "value": 1 }]);
+        let settings = json!({ "types": ["Note", "knows"], "conditions": conditions });
+        triggered_agent(&two.here, "notes", "on_entity_created", settings.clone()).await;
+        triggered_agent(&two.here, "edges", "on_relationship_created", settings).await;
+        let (note, other) = (two.create("Note", json!({ "n": 1 })).await, two.create("Person", json!({})).await);
+        let (graph, actor) = (two.here.executor.graph(), two.here.actor());
+        let knows = NewRelationship {
+            type_: "knows".into(), from: note.id, to: other.id, weight: None,
+            properties: json!({ "n": 1 }).as_object().cloned().unwrap(),
+        };
+        let (edge, _) = graph.create_relationship(actor, knows).await.unwrap();
+        readable(&two.here, edge.id.0, 1).await;
+        two.update(note.id, json!({ "n": 2 })).await;
+        let patch = RelationshipPatch { weight: Some(Some(0.5)), ..RelationshipPatch::default() };
+        graph.update_relationship(actor, edge.id, patch).await.unwrap();
+        readable(&two.here, edge.id.0, 2).await;
+        // If something reads the newest versions, it fails.
+        for (table, id) in [("graph_objects", note.id.0), ("graph_relationships", edge.id.0)] {
+            let sql = format!("UPDATE {table} SET properties = '[]' WHERE id = $1");
+            let damage = move |tx: &mut Tx<'_>| tx.execute(&sql, &[id.into()]);
+            let damaged: Result<u64, Error> = graph.db().write(damage).await;
+            assert_eq!(damaged.unwrap(), 1);
+        }
+        two.settle().await;
+        assert_eq!(outcomes(&two.firings().await), ["admitted", "admitted"]);
+        let runs = two.runs().await;
+        let shown = [context(&two.here, &runs[0]).await, context(&two.here, &runs[1]).await];
+        let about = |name: &str| shown.iter().find_map(|one| one[name]["properties"]["n"].as_i64());
+        assert_eq!((about("object"), about("relationship")), (Some(1), Some(1)));
     }
 
     async fn labels_are_asked_for_as_well(db: TestDb) {
