@@ -25,8 +25,9 @@ const CHUNK_PAGE_SIZE: usize = 50;
 /// The maximum number of ids of other objects that share the run.
 const MAX_LISTED_OBJECTS: usize = 100;
 
-/// How many bytes of content one transaction reads for the conditions of triggers. The last one may exceed it. What is
-/// left is for the next transaction: one that takes too long is rolled back, and would be repeated for ever.
+/// How many bytes of content one transaction reads for the conditions of triggers before it starts no other run, and how
+/// many it reads for one run. The last one may exceed it. What is left is for the next transaction: one that takes too
+/// long is rolled back, and would be repeated for ever.
 pub(super) const MAX_CONTENT_BYTES: usize = 8 << 20;
 
 /// The content that conditions refer to.

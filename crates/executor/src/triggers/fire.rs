@@ -165,10 +165,11 @@ impl<'a> FiringPass<'a> {
         else {
             return Ok(self.skip(tx, &[first], SkipReason::Changed)?);
         };
+        let bytes_before = self.content_bytes;
         if let Some(reason) = self.skip_reason(tx, &trigger, &first)? {
             return Ok(self.skip(tx, &[first], reason)?);
         }
-        let group = self.group(tx, &trigger, first)?;
+        let group = self.group(tx, &trigger, first, bytes_before)?;
         let Some((start, firing)) = newest_start(tx, &trigger, &group)? else {
             return Ok(self.skip(tx, &group, SkipReason::Gone)?);
         };
@@ -204,10 +205,11 @@ impl<'a> FiringPass<'a> {
         let Some(trigger) = self.triggers.get(&first.agent).cloned() else {
             return self.skip(tx, &[first], SkipReason::Changed);
         };
+        let bytes_before = self.content_bytes;
         if let Some(reason) = self.skip_reason(tx, &trigger, &first)? {
             return self.skip(tx, &[first], reason);
         }
-        let group = self.group(tx, &trigger, first)?;
+        let group = self.group(tx, &trigger, first, bytes_before)?;
         let Some((start, cause)) =
             newest_start(tx, &trigger, &group)?.map(|(start, firing)| (start, firing.cause))
         else {
@@ -270,8 +272,15 @@ impl<'a> FiringPass<'a> {
     }
 
     /// Returns the pending firings that share a run with `first`, oldest first. Firings that the trigger no
-    /// longer accepts are skipped. If the content of the firings is large, the rest of them share a later run.
-    fn group(&mut self, tx: &mut Tx<'_>, trigger: &EventTrigger, first: Firing) -> Result<Vec<Firing>> {
+    /// longer accepts are skipped. If the content of the firings is large, the rest of them share a later run. What was
+    /// read for `first` was counted after `bytes_before`; what was read for other groups says nothing about this one.
+    fn group(
+        &mut self,
+        tx: &mut Tx<'_>,
+        trigger: &EventTrigger,
+        first: Firing,
+        bytes_before: usize,
+    ) -> Result<Vec<Firing>> {
         let FiringCause::Event { entity, .. } = first.fired else { return Ok(vec![first]) };
         if trigger.config.window(trigger.event).is_zero() {
             return Ok(vec![first]);
@@ -286,7 +295,7 @@ impl<'a> FiringPass<'a> {
             if other.id == group[0].id {
                 continue;
             }
-            if self.content_bytes >= MAX_CONTENT_BYTES {
+            if self.content_bytes - bytes_before >= MAX_CONTENT_BYTES {
                 break;
             }
             match self.skip_reason(tx, trigger, &other)? {

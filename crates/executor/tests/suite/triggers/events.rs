@@ -101,6 +101,28 @@ both_engines! {
         assert_eq!(outcomes(&two.firings().await), vec!["admitted"; 12]);
     }
 
+    async fn large_content_of_one_object_does_not_divide_the_run_of_another(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        let conditions = json!([{ "path": "n", "op": "gte", "value": 1 }]);
+        triggered_agent(&two.here, "notes", "on_entity_updated", json!({ "conditions": conditions })).await;
+        let list = vec!["7".repeat(107); 9_000];
+        let (first, second) = (two.create("Note", json!({ "n": 0 })).await, two.create("Note", json!({ "n": 0 })).await);
+        // Both together have more than 8 MiB, and neither has alone.
+        for (object, updates) in [(first.id, 7), (second.id, 3)] {
+            for n in 1..=updates {
+                two.update(object, json!({ "n": n, "list": list })).await;
+            }
+        }
+        two.settle().await;
+        two.pass(5);
+        two.settle().await;
+        let mut coalesced = Vec::new();
+        for run in two.runs().await {
+            coalesced.push(context(&two.here, &run).await["coalesced"].clone());
+        }
+        assert_eq!(coalesced, [json!(7), json!(3)], "one run for each object");
+    }
+
     async fn an_event_reads_no_other_version_of_its_object(db: TestDb) {
         let two = TwoServers::open(&db).await;
         let conditions = json!([{ "path": "n", "op": "eq", "value": 1 }]);
