@@ -70,6 +70,12 @@ fn matches_type(config: &EventConfig, type_: &String) -> bool {
     config.types.is_empty() || config.types.contains(type_)
 }
 
+/// Returns whether the content of an entity decides if a trigger accepts an event. The type is compared first, because
+/// content may be large, and is read only for what the type does not decide.
+pub fn needs_content(trigger: &EventTrigger, event: EventKind, type_: &String) -> bool {
+    trigger.config.needs_content() && event == trigger.event && matches_type(&trigger.config, type_)
+}
+
 /// Returns whether labels and properties match. If the trigger requires none, the content is not
 /// needed.
 fn matches_content(config: &EventConfig, content: Option<&Content>) -> bool {

@@ -8,7 +8,10 @@ use emergent_domain::{
     change::Change,
     ids::{FiringId, ProjectId, RunId},
     time::Timestamp,
-    trigger::{Decision, EventKind, EventTrigger, Firing, FiringCause, FiringStatus, ObservedChange, decide},
+    trigger::{
+        Decision, EventKind, EventTrigger, Firing, FiringCause, FiringStatus, ObservedChange, decide,
+        needs_content,
+    },
 };
 use emergent_store::{
     Tx, feed, runs,
@@ -113,7 +116,7 @@ fn find_firings(
             }
             Author::Token { .. } | Author::System => None,
         };
-        let content = if matching.iter().any(|trigger| trigger.config.needs_content()) {
+        let content = if matching.iter().any(|trigger| needs_content(trigger, event, &change.entity_type)) {
             event_context::content_at_version(tx, project, event, change.entity, change.version)?
         } else {
             None

@@ -13,7 +13,9 @@ use emergent_domain::{
     ids::{AgentId, FiringId, ProjectId, RunId},
     run::Origin,
     time::Timestamp,
-    trigger::{CoalesceBy, EventTrigger, Firing, FiringCause, FiringStatus, SkipReason, skip_reason},
+    trigger::{
+        CoalesceBy, EventTrigger, Firing, FiringCause, FiringStatus, SkipReason, needs_content, skip_reason,
+    },
     workflow::{TriggerOrigin, WorkflowOrigin},
 };
 use emergent_store::{
@@ -262,7 +264,9 @@ impl<'a> FiringPass<'a> {
         firing: &Firing,
     ) -> Result<Option<SkipReason>> {
         let content = match &firing.fired {
-            FiringCause::Event { event, entity, version, .. } if trigger.config.needs_content() => {
+            FiringCause::Event { event, entity, entity_type, version, .. }
+                if needs_content(trigger, *event, entity_type) =>
+            {
                 event_context::content_at_version(tx, self.project, *event, *entity, *version)?
             }
             _ => None,

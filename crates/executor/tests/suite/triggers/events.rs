@@ -123,6 +123,31 @@ both_engines! {
         assert_eq!(coalesced, [json!(7), json!(3)], "one run for each object");
     }
 
+    async fn large_content_of_other_types_is_not_read(db: TestDb) {
+        let two = TwoServers::open(&db).await;
+        let settings = |types: Value| {
+            let conditions = json!([{ "path": "n", "op": "gte", "value": 0 }]);
+            json!({ "types": types, "conditions": conditions, "coalesce_seconds": 1, "coalesce_by": "agent" })
+        };
+        triggered_agent(&two.here, "people", "on_entity_created", settings(json!(["Person"]))).await;
+        let project = two.here.project;
+        let list = vec!["7".repeat(107); 9_000];
+        let write = async || for n in 0..12 {
+            two.create("Note", json!({ "n": n, "list": list })).await;
+        };
+        write().await;
+        assert_eq!(two.here.executor.read_events(project).await.unwrap(), 12, "all in one transaction");
+        assert!(two.firings().await.is_empty());
+
+        let notes = triggered_agent(&two.here, "notes", "on_entity_created", settings(json!(["Note"]))).await;
+        write().await;
+        two.settle().await;
+        two.set(&notes, settings(json!(["Person"]))).await;
+        two.pass(2);
+        assert_eq!(two.there.executor.fire_events(project, 50).await.unwrap(), 12, "all in one transaction");
+        assert_eq!(outcomes(&two.firings().await), vec!["skipped trigger_changed"; 12]);
+    }
+
     async fn an_event_reads_no_other_version_of_its_object(db: TestDb) {
         let two = TwoServers::open(&db).await;
         let conditions = json!([{ "path": "n", "op": "eq", "value": 1 }]);
