@@ -39,6 +39,11 @@ impl FreePlaces {
         self.0.get(&agent).copied()
     }
 
+    /// How many more runs each trigger with a limit may start.
+    pub fn free(&self) -> HashMap<AgentId, usize> {
+        self.0.iter().map(|(agent, free)| (*agent, usize::try_from(*free).unwrap_or(0))).collect()
+    }
+
     /// Records that a trigger has started a run.
     pub fn take(&mut self, agent: AgentId) {
         if let Some(free) = self.0.get_mut(&agent) {

@@ -59,28 +59,42 @@ impl Executor {
             others.extend(
                 readable.iter().filter(|trigger| trigger.dispatch.is_some()).map(|trigger| trigger.agent),
             );
-            let due = firings::list_due(tx, project, firings::DueFirings::Without(&others), now, limit)?;
+            // Firings of a trigger with a limit that find no free place would only take the turns of others.
+            let which = firings::DueFirings::Without(&others);
+            let due = firings::list_due(tx, project, which, &places.free(), now, limit)?;
             if due.is_empty() {
                 return Ok(FiringOutcome::default());
             }
             let mut pass = FiringPass { places, ..FiringPass::new(tx, &executor, project, readable, now)? };
+            // How many more firings may follow others that were skipped.
+            let mut replacements = limit;
             for firing in due {
-                if pass.capacity.free == 0 {
-                    pass.outcome.full = Some(pass.capacity.limit);
-                    break;
-                }
-                if pass.content_bytes >= MAX_CONTENT_BYTES {
-                    break;
-                }
-                if pass.settled.contains(&firing.id) {
-                    continue;
-                }
-                if let Some(firing) = pass.next_in_turn(tx, firing, limit)? {
+                let agent = firing.agent;
+                let mut next = match pass.places.get(agent) {
+                    Some(_) => pass.next_in_turn(tx, agent, limit)?,
+                    None => Some(firing).filter(|firing| !pass.settled.contains(&firing.id)),
+                };
+                while let Some(firing) = next.take() {
+                    if pass.capacity.free == 0 {
+                        pass.outcome.full = Some(pass.capacity.limit);
+                    }
+                    if pass.capacity.free == 0 || pass.content_bytes >= MAX_CONTENT_BYTES {
+                        return Ok::<_, Error>(pass.into_outcome());
+                    }
+                    let admitted = pass.outcome.admitted;
                     pass.fire(tx, firing)?;
+                    // A trigger with a limit has no more due firings here than free places. One that is skipped leaves
+                    // its place to the next.
+                    if pass.outcome.admitted == admitted
+                        && pass.places.get(agent).is_some()
+                        && replacements > 0
+                    {
+                        replacements -= 1;
+                        next = pass.next_in_turn(tx, agent, limit)?;
+                    }
                 }
             }
-            pass.outcome.count = pass.settled.len();
-            Ok::<_, Error>(pass.outcome)
+            Ok(pass.into_outcome())
         });
         self.report_outcome(fired.await?)
     }
@@ -131,18 +145,16 @@ impl<'a> FiringPass<'a> {
         })
     }
 
-    /// Returns the firing whose turn it is when a due one is reached: this one, or if its trigger has a limit, the
-    /// one whose event happened first. `None` if the trigger may start no more runs now.
-    fn next_in_turn(&mut self, tx: &mut Tx<'_>, due: Firing, limit: usize) -> Result<Option<Firing>> {
-        match self.places.get(due.agent) {
-            None => return Ok(Some(due)),
-            Some(free) if free <= 0 => return Ok(None),
-            Some(_) => {}
+    /// Returns the firing of a trigger with a limit whose event happened first. `None` if the trigger may start no more
+    /// runs now.
+    fn next_in_turn(&mut self, tx: &mut Tx<'_>, agent: AgentId, limit: usize) -> Result<Option<Firing>> {
+        if self.places.get(agent).is_none_or(|free| free <= 0) {
+            return Ok(None);
         }
-        let turns = match self.turns.entry(due.agent) {
+        let turns = match self.turns.entry(agent) {
             Entry::Occupied(read) => read.into_mut(),
             Entry::Vacant(unread) => {
-                unread.insert(firings::list_first_due(tx, due.agent, self.now, limit)?.into_iter())
+                unread.insert(firings::list_first_due(tx, agent, self.now, limit)?.into_iter())
             }
         };
         let settled = &self.settled;

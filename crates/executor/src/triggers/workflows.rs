@@ -2,7 +2,7 @@
 //! the next time of a schedule commit together. If a workflow is refused, everything that was written for it is rolled
 //! back, and a second transaction records the reason. A server that dies between the two leaves the trigger due.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use emergent_domain::{
     ids::{FiringId, ProjectId},
@@ -73,7 +73,8 @@ impl Executor {
                 if own.is_empty() || workflows::count_active_in(tx, project)? >= MAX_ACTIVE_WORKFLOWS {
                     return Ok(FiringOutcome::default());
                 }
-                let due = firings::list_due(tx, project, firings::DueFirings::Only(&own), now, 1)?;
+                let which = firings::DueFirings::Only(&own);
+                let due = firings::list_due(tx, project, which, &HashMap::new(), now, 1)?;
                 let Some(first) = due.into_iter().next() else { return Ok(FiringOutcome::default()) };
                 let mut pass = FiringPass::new(tx, &executor, project, readable, now)?;
                 pass.start_workflow(tx, first, &hooks)?;

@@ -1,6 +1,8 @@
 //! Firings: one row for each time a trigger fired. Rows are unique by (schedule, time) and by (agent, object,
 //! version), so that the database prevents a trigger from firing twice.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
     change::FeedPosition,
     cursor::{Cursor, Page, ResultPage},
@@ -115,18 +117,20 @@ impl DueFirings<'_> {
     }
 }
 
-/// The due pending firings of events of a project that this version can read, the longest due first. Those that are
-/// left out are not read, because many may wait: each trigger is looked up by itself then.
+/// The due pending firings of events of a project that this version can read, the longest due first: at most `limit`,
+/// and of each trigger in `limits` at most so many. Those that are left out are not read, because many may wait: each
+/// trigger is looked up by itself then.
 pub fn list_due(
     tx: &mut Tx<'_>,
     project: ProjectId,
     which: DueFirings<'_>,
+    limits: &HashMap<AgentId, usize>,
     now: Timestamp,
     limit: usize,
 ) -> Result<Vec<Firing>> {
     match which {
         DueFirings::Only([]) => return Ok(Vec::new()),
-        DueFirings::Without([]) => return list_due_of(tx, project, None, now, limit),
+        DueFirings::Without([]) if limits.is_empty() => return list_due_of(tx, project, None, now, limit),
         _ => {}
     }
     let mut triggers = list_due_triggers(tx, project, now)?;
@@ -138,7 +142,8 @@ pub fn list_due(
         if due.len() == limit && due.last().is_some_and(|last| last.due_at <= since) {
             break;
         }
-        due.extend(list_due_of(tx, project, Some(agent), now, limit)?);
+        let limit_of_trigger = limits.get(&agent).map_or(limit, |own| limit.min(*own));
+        due.extend(list_due_of(tx, project, Some(agent), now, limit_of_trigger)?);
         due.sort_by_key(|firing| (firing.due_at, firing.id));
         due.truncate(limit);
     }

@@ -1,6 +1,9 @@
 //! Which firings of events are due, in projects where many others wait.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use emergent_domain::{
     ids::{AgentId, FiringId, ProjectId},
@@ -53,10 +56,23 @@ async fn due(
     at: Timestamp,
     limit: usize,
 ) -> Vec<FiringId> {
-    let agents = agents.to_vec();
+    due_within(db, project, agents, only, &HashMap::new(), at, limit).await
+}
+
+/// Like [`due`], but of some triggers not more than so many.
+async fn due_within(
+    db: &Db,
+    project: ProjectId,
+    agents: &[AgentId],
+    only: bool,
+    limits: &HashMap<AgentId, usize>,
+    at: Timestamp,
+    limit: usize,
+) -> Vec<FiringId> {
+    let (agents, limits) = (agents.to_vec(), limits.clone());
     let list = move |tx: &mut Tx<'_>| {
         let which = if only { DueFirings::Only(&agents) } else { DueFirings::Without(&agents) };
-        firings::list_due(tx, project, which, at, limit)
+        firings::list_due(tx, project, which, &limits, at, limit)
     };
     let found = db.read(list).await.unwrap_or_else(|error: Error| panic!("{error}"));
     found.into_iter().map(|firing| firing.id).collect()
@@ -81,6 +97,9 @@ both_engines! {
         let both = due(&db, project, &[slow, held_back], true, later(600), 300).await;
         assert_eq!((both.len(), both.last()), (201, slows.first()));
         assert!(due(&db, project, &[], true, later(600), 9).await.is_empty());
+        let few = HashMap::from([(held_back, 2), (slow, 0)]);
+        let found = due_within(&db, project, &[], false, &few, later(600), 9).await;
+        assert_eq!(found, [many[0], many[1], quicks[0], quicks[1]], "of some not more than so many");
 
         let cases = [(vec![held_back], 299, false), (vec![held_back], 300, true), (vec![held_back, quick, slow], 999, false)];
         for (agents, seconds, expected) in cases {

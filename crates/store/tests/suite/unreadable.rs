@@ -1,6 +1,8 @@
 //! What this version does not know is an error that names table, column and value; it is never
 //! read as another value.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
     author::Author,
@@ -237,7 +239,9 @@ both_engines! {
         });
         wrote.await.unwrap();
         assert_eq!(db.read(move |tx| triggers::get(tx, agent)).await.unwrap(), Some(trigger));
-        let due = move |tx: &mut Tx<'_>| firings::list_due(tx, project, DueFirings::Without(&[]), now(), 9);
+        let due = move |tx: &mut Tx<'_>| {
+            firings::list_due(tx, project, DueFirings::Without(&[]), &HashMap::new(), now(), 9)
+        };
         assert_eq!(db.read(due).await.unwrap(), [firing]);
         let get = move |tx: &mut Tx<'_>| triggers::get(tx, agent);
         check(&db, "event_triggers", "event", "on_full_moon", get).await;

@@ -197,7 +197,8 @@ both_engines! {
         db.write(move |tx| firings::insert(tx, &rows)).await.unwrap();
         spoil(&db, "trigger_firings", "event", "on_full_moon", bad.id.0).await;
         let without = move |tx: &mut Tx<'_>| {
-            firings::list_due(tx, project, DueFirings::Without(&locked.unreadable), now(), 1)
+            let which = DueFirings::Without(&locked.unreadable);
+            firings::list_due(tx, project, which, &HashMap::new(), now(), 1)
         };
         let due = db.read(without).await.unwrap();
         assert_eq!(due, std::slice::from_ref(&good));

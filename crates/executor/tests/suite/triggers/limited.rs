@@ -262,6 +262,24 @@ both_engines! {
         assert_eq!(events, i64::try_from(NOTES - 1).ok());
     }
 
+    async fn a_limited_trigger_with_free_places_takes_no_turns_that_it_cannot_use(db: TestDb) {
+        const NOTES: usize = 60;
+        let two = TwoServers::open(&db).await;
+        let slow = limited(&two.here, "slow", 2).await;
+        notes(&two.here, NOTES).await;
+        let project = two.here.project;
+        read_events(&two.here, project, NOTES).await;
+        two.pass(60);
+        let settings = json!({ "types": ["Person"] });
+        let quick = triggered_agent(&two.here, "quick", "on_entity_created", settings).await;
+        two.create("Person", json!({})).await;
+        read_events(&two.here, project, 1).await;
+        assert_eq!(two.here.executor.fire_events(project, 50).await.unwrap(), 3, "all that can start");
+        let runs = two.runs().await;
+        let of = |agent: &Agent| runs.iter().filter(|run| run.agent == agent.id).count();
+        assert_eq!((of(&slow), of(&quick)), (2, 1));
+    }
+
     async fn a_long_backlog_of_a_limited_trigger_holds_back_no_other(db: TestDb) {
         const EVENTS: usize = 3_000;
         let two = TwoServers::open(&db).await;

@@ -156,7 +156,8 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
         Ok(())
     }),
     ("finding due events behind those that are held back", 60, |tx| {
-        let due = firings::list_due(tx, PROJECT, DueFirings::Without(&[HELD_BACK]), now(), 10)?;
+        let which = DueFirings::Without(&[HELD_BACK]);
+        let due = firings::list_due(tx, PROJECT, which, &HashMap::new(), now(), 10)?;
         assert_eq!(due.iter().map(|firing| firing.agent).collect::<Vec<_>>(), [QUIET]);
         Ok(())
     }),
