@@ -2,17 +2,11 @@
 
 use emergent_domain::{
     ids::ProjectId,
-    trigger::{EventKind, Firing},
+    trigger::EventKind,
     workflow::{Workflow, WorkflowStatus},
 };
 
-use crate::{
-    error::{Error, Result},
-    params,
-    row::TableRow,
-    runs,
-    tx::Tx,
-};
+use crate::{error::Result, params, row::TableRow, runs, triggers::firings, tx::Tx};
 
 /// The most active rows of all projects that are counted. It keeps a scrape short, and no queue is longer.
 const MAX_ROWS: usize = 100_000;
@@ -25,7 +19,7 @@ pub struct ProjectCounts {
     /// A status without workflows is absent.
     pub active_workflows: Vec<(WorkflowStatus, i64)>,
     pub waiting_schedules: i64,
-    /// A kind without firings is absent.
+    /// Of each kind at most [`firings::MAX_COUNTED`]. A kind without firings is absent.
     pub waiting_events: Vec<(EventKind, i64)>,
     pub embedding_queue: i64,
 }
@@ -49,7 +43,7 @@ pub fn load(tx: &mut Tx<'_>, project: ProjectId) -> Result<ProjectCounts> {
              WHERE project_id = $1 AND next_at IS NOT NULL AND waiting_since IS NOT NULL",
             project,
         )?,
-        waiting_events: waiting_events(tx, project)?,
+        waiting_events: firings::count_waiting_in(tx, project)?,
         embedding_queue: count(tx, "SELECT count(*) FROM embedding_queue WHERE project_id = $1", project)?,
     })
 }
@@ -60,18 +54,6 @@ pub(crate) fn count_running(tx: &mut Tx<'_>, project: ProjectId) -> Result<i64> 
         "SELECT count(*) FROM (SELECT project_id FROM agent_runs WHERE status = 'running' LIMIT $2) AS active
                WHERE project_id = $1";
     Ok(tx.query_opt(sql, params![project, MAX_ROWS], |row| row.get(0))?.unwrap_or(0))
-}
-
-/// Events that this version does not know are left out.
-fn waiting_events(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(EventKind, i64)>> {
-    let sql = "SELECT event, count(*) FROM trigger_firings
-               WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL GROUP BY event";
-    let counts = tx.query(sql, params![project], |row| match row.read(0, Firing::TABLE, "event") {
-        Ok(event) => Ok(Some((event, row.get(1)?))),
-        Err(Error::Unreadable { .. }) => Ok(None),
-        Err(error) => Err(error),
-    })?;
-    Ok(counts.into_iter().flatten().collect())
 }
 
 fn count(tx: &mut Tx<'_>, sql: &str, project: ProjectId) -> Result<i64> {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     engine::Engine,
-    error::{Error, Result},
+    error::Result,
     page,
     row::{RowReader, TableRow, row},
     tx::Tx,
@@ -325,18 +325,49 @@ fn min_due(tx: &mut Tx<'_>, first_due: &str, params: &[Param<'_>]) -> Result<Opt
     Ok(tx.query_opt(&sql, params, |row| row.get::<Option<Timestamp>>(0))?.flatten())
 }
 
-/// The number of pending firings of events in live projects, by the kind of event. Kinds without firings are
-/// left out. So are kinds that this version does not know, because one of them must not make the query fail.
+/// The most pending firings of one kind of event that are counted. It keeps a scrape of the metrics short, however many
+/// wait.
+pub const MAX_COUNTED: i64 = 10_000;
+
+/// The number of pending firings of events in live projects, by the kind of event, of each at most [`MAX_COUNTED`].
+/// Kinds without firings are left out. So are kinds that this version does not know.
 pub fn count_waiting(tx: &mut Tx<'_>) -> Result<Vec<(EventKind, i64)>> {
-    let sql = "SELECT f.event, count(*) FROM trigger_firings AS f
-               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
-               WHERE f.status = 'pending' AND f.entity_id IS NOT NULL GROUP BY f.event";
-    let counts = tx.query(sql, &[], |row| match row.read(0, Firing::TABLE, "event") {
-        Ok(event) => Ok(Some((event, row.get(1)?))),
-        Err(Error::Unreadable { .. }) => Ok(None),
-        Err(error) => Err(error),
-    })?;
-    Ok(counts.into_iter().flatten().collect())
+    count_by_event(tx, &count_waiting_sql(), None)
+}
+
+/// The statement that counts the pending firings of one kind of event.
+pub fn count_waiting_sql() -> String {
+    // The firings of projects that are deleted stay until these are removed.
+    let in_live_project =
+        "(SELECT p.id FROM projects AS p WHERE p.id = f.project_id AND p.deleted_at IS NULL) IS NOT NULL";
+    count_pending_sql(in_live_project)
+}
+
+/// Like [`count_waiting`], but only in one project.
+pub(crate) fn count_waiting_in(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(EventKind, i64)>> {
+    count_by_event(tx, &count_pending_sql("f.project_id = $2"), Some(project))
+}
+
+fn count_pending_sql(condition: &str) -> String {
+    format!(
+        "SELECT count(*) FROM (
+             SELECT 1 FROM trigger_firings AS f
+             WHERE f.event = $1 AND f.status = 'pending' AND f.entity_id IS NOT NULL AND {condition}
+             LIMIT {MAX_COUNTED}) AS waiting"
+    )
+}
+
+fn count_by_event(tx: &mut Tx<'_>, sql: &str, project: Option<ProjectId>) -> Result<Vec<(EventKind, i64)>> {
+    let mut counts = Vec::new();
+    for event in EventKind::ALL {
+        let mut params = vec![Param::from(*event)];
+        params.extend(project.map(Param::from));
+        let count: i64 = tx.query_opt(sql, &params, |row| row.get(0))?.unwrap_or(0);
+        if count > 0 {
+            counts.push((*event, count));
+        }
+    }
+    Ok(counts)
 }
 
 /// Settles firings and returns how many were still pending. Settled firings do not change.

@@ -8,10 +8,10 @@ use std::{
 use emergent_domain::{
     ids::{AgentId, FiringId, ProjectId},
     time::Timestamp,
-    trigger::Firing,
+    trigger::{EventKind, Firing},
 };
 use emergent_store::{
-    Db, Error, Param, Tx, params, projects,
+    Db, Error, Param, Tx, params, project_counts, projects,
     triggers::{
         self,
         firings::{self, DueFirings},
@@ -137,6 +137,34 @@ both_engines! {
             assert_eq!(HashSet::<ProjectId>::from_iter(found), HashSet::from_iter(expected));
         }
     }
+
+    async fn those_that_wait_are_counted_up_to_a_limit(db: TestDb) {
+        let (one, gone) = (new_project(&db, "one").await, new_project(&db, "gone").await);
+        let many = usize::try_from(firings::MAX_COUNTED).unwrap() + 1;
+        let rows = |project: ProjectId, count: usize| -> Vec<Firing> {
+            let agent = AgentId::new();
+            (0..count).map(|_| firing(project, agent)).collect()
+        };
+        let mut all = rows(one, many);
+        all.extend(rows(gone, 3));
+        for rows in all.chunks(1_000).map(<[Firing]>::to_vec) {
+            let inserted = db.write(move |tx| firings::insert(tx, &rows)).await;
+            inserted.unwrap_or_else(|error: Error| panic!("{error}"));
+        }
+        let delete = move |tx: &mut Tx<'_>| {
+            tx.execute("UPDATE projects SET deleted_at = $1 WHERE id = $2", params![now(), gone])
+        };
+        db.write(delete).await.unwrap_or_else(|error: Error| panic!("{error}"));
+        let event = EventKind::EntityCreated;
+        let expected = vec![(event, firings::MAX_COUNTED)];
+        let count = db.read(firings::count_waiting).await;
+        assert_eq!(count.unwrap_or_else(|error: Error| panic!("{error}")), expected);
+        for (project, expected) in [(one, expected), (gone, vec![(event, 3)]), (ProjectId::new(), vec![])] {
+            let read = move |tx: &mut Tx<'_>| project_counts::load(tx, project);
+            let counts = db.read(read).await.unwrap_or_else(|error: Error| panic!("{error}"));
+            assert_eq!(counts.waiting_events, expected);
+        }
+    }
 }
 
 /// The steps of a plan of SQLite.
@@ -153,9 +181,11 @@ async fn sqlite_finds_them_in_indexes_without_sorting() {
     let one_of_object = vec![project.into(), agent.into(), object.into()];
     let in_order = "trigger_firings_in_order (agent_id=?)";
     let of_object = "trigger_firings_of_object (agent_id=? AND entity_id=?)";
+    let of_event = "trigger_firings_of_event (event=?)";
     let cases: Vec<(String, Vec<Param<'static>>, &str)> = vec![
         (firings::list_pending_sql(true, "10", ""), one_of_object, of_object),
         (firings::list_pending_sql(false, "10", ""), vec![project.into(), agent.into()], in_order),
+        (firings::count_waiting_sql(), vec![EventKind::EntityCreated.into()], of_event),
     ];
     for (sql, params, index) in cases {
         let plan = plan(&db, &sql, params).await;
