@@ -297,32 +297,49 @@ fn first_due_sql(condition: &str) -> String {
 
 /// The live projects with pending firings of events that are due.
 pub(super) fn projects_with_due(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
-    let sql = format!(
+    tx.query(&projects_with_due_sql(), &[Param::from(now)], |row| row.get(0))
+}
+
+/// The statement that finds the projects with due firings. It is public so that a test can show its plan.
+pub fn projects_with_due_sql() -> String {
+    format!(
         "{WAITING_PROJECTS} SELECT w.project_id FROM waiting AS w
          JOIN projects AS p ON p.id = w.project_id AND p.deleted_at IS NULL
          WHERE {} <= $1",
         first_due_sql("")
-    );
-    tx.query(&sql, &[Param::from(now)], |row| row.get(0))
+    )
 }
 
 /// When the next pending firing of an event in a live project is due; `None` when there is none.
 pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
-    min_due(tx, &first_due_sql(""), &[])
+    min_due(tx, &next_due_at_sql(), &[])
+}
+
+/// The statement of [`next_due_at`].
+pub fn next_due_at_sql() -> String {
+    min_due_sql(&first_due_sql(""))
 }
 
 /// When the next pending firing of an event in a live project becomes due after `now`. Those that are due already may
 /// wait for a long time.
 pub fn next_due_after(tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<Timestamp>> {
-    min_due(tx, &first_due_sql(" AND f.due_at > $1"), &[Param::from(now)])
+    min_due(tx, &next_due_after_sql(), &[Param::from(now)])
 }
 
-fn min_due(tx: &mut Tx<'_>, first_due: &str, params: &[Param<'_>]) -> Result<Option<Timestamp>> {
-    let sql = format!(
+/// The statement of [`next_due_after`].
+pub fn next_due_after_sql() -> String {
+    min_due_sql(&first_due_sql(" AND f.due_at > $1"))
+}
+
+fn min_due_sql(first_due: &str) -> String {
+    format!(
         "{WAITING_PROJECTS} SELECT min({first_due}) FROM waiting AS w
          JOIN projects AS p ON p.id = w.project_id AND p.deleted_at IS NULL"
-    );
-    Ok(tx.query_opt(&sql, params, |row| row.get::<Option<Timestamp>>(0))?.flatten())
+    )
+}
+
+fn min_due(tx: &mut Tx<'_>, sql: &str, params: &[Param<'_>]) -> Result<Option<Timestamp>> {
+    Ok(tx.query_opt(sql, params, |row| row.get::<Option<Timestamp>>(0))?.flatten())
 }
 
 /// The most pending firings of one kind of event that are counted. It keeps a scrape of the metrics short, however many

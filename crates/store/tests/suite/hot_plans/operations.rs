@@ -34,7 +34,7 @@ use uuid::Uuid;
 
 use super::rows::{
     EDGE, HELD_BACK, HUB, JOB, MESSAGE, OWNER, PROJECT, QUEUE, QUIET, RUN, RUN_SEQ, SESSION, TASK, WATCHER,
-    WORKFLOW, message, now, tool_call,
+    WORKFLOW, due_later, first_due, message, now, tool_call,
 };
 
 pub type Operation = fn(&mut Tx<'_>) -> Result<()>;
@@ -170,12 +170,12 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
         Ok(())
     }),
     ("finding when the next event is due", 60, |tx| {
-        // The project has no row of its own, so nothing is found.
-        assert_eq!((firings::next_due_at(tx)?, firings::next_due_after(tx, now())?), (None, None));
+        let due = (firings::next_due_at(tx)?, firings::next_due_after(tx, now())?);
+        assert_eq!(due, (Some(first_due()), Some(due_later())));
         Ok(())
     }),
     ("finding the projects with due events", 60, |tx| {
-        assert!(triggers::projects_with_due_firings(tx, now())?.is_empty());
+        assert_eq!(triggers::projects_with_due_firings(tx, now())?, [PROJECT]);
         Ok(())
     }),
     ("getting a run", 16, |tx| {

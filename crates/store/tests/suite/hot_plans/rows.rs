@@ -102,6 +102,16 @@ pub fn now() -> Timestamp {
     Timestamp::from_micros(1_800_000_000_000_000)
 }
 
+/// When the first firing of [`HELD_BACK`] is due.
+pub fn first_due() -> Timestamp {
+    Timestamp::from_micros(1_767_225_600_000_000)
+}
+
+/// When the firings of [`WATCHER`] are due.
+pub fn due_later() -> Timestamp {
+    Timestamp::from_micros(1_811_808_000_000_000)
+}
+
 pub fn message(seq: i64, role: MessageRole) -> RecordedMessage {
     RecordedMessage {
         id: MessageId::new(),
@@ -153,6 +163,7 @@ pub async fn insert_first(db: &Db) {
     insert_jobs(db, 0, last).await;
     insert_firings(db, 0, last).await;
     insert_pending_firings_of_hub(db).await;
+    insert_project(db).await;
     let insert = |tx: &mut Tx<'_>| {
         let running = fixtures::workflow(PROJECT, Default::default(), now());
         workflows::insert(tx, &Workflow { id: WORKFLOW, owner: Some(OWNER.to_owned()), ..running })?;
@@ -284,6 +295,16 @@ async fn insert_firings_of_hub(db: &Db, first: i64, last: i64, status_and_due: &
          SELECT {firing}, {project}, '{WATCHER}', 'on_entity_updated', '{HUB}', 'Note', n, 0, {status_and_due}, {time},
              {settled}, 0, 1000000 + n
          FROM generate_series({first}, {last}) AS n"
+    );
+    run_sql(db, sql).await;
+}
+
+/// The other projects have no row, as if they had been removed.
+async fn insert_project(db: &Db) {
+    let sql = format!(
+        "INSERT INTO projects (no, id, name, strict, packs_revision, created_at, updated_at)
+         VALUES (nextval('projects_no_seq'), '{PROJECT}', 'hot', false, 0, TIMESTAMPTZ '2026-01-01',
+             TIMESTAMPTZ '2026-01-01')"
     );
     run_sql(db, sql).await;
 }
