@@ -216,7 +216,7 @@ impl Executor {
             .await
     }
 
-    /// Lists firings and their outcomes, newest first. Settled firings are deleted after 30 days.
+    /// Lists firings and their outcomes, newest first. Settled firings stay as long as the project keeps them.
     pub async fn list_firings(
         &self,
         project: ProjectId,

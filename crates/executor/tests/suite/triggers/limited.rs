@@ -280,7 +280,7 @@ both_engines! {
         assert_eq!((of(&slow), of(&quick)), (2, 1));
     }
 
-    async fn a_long_backlog_of_a_limited_trigger_holds_back_no_other(db: TestDb) {
+    async fn a_long_backlog_of_unwanted_events_of_a_limited_trigger_is_skipped(db: TestDb) {
         const EVENTS: usize = 3_000;
         let two = TwoServers::open(&db).await;
         let slow = limited(&two.here, "slow", 1).await;
