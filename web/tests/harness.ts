@@ -82,6 +82,15 @@ export async function visit(browser: Browser, server: Server, options: { logIn?:
   return { context, page, misbehaviour }
 }
 
+/** Opens a window that is logged in with a new token, which has these scopes alone. */
+export async function visitAs(browser: Browser, server: Server, scopes: string[], options: Omit<Parameters<typeof visit>[2] & object, 'logIn'> = {}): Promise<Visitor> {
+  const { token } = await server.api<{ token: string }>('POST', '/api/tokens', { name: `Test of ${scopes.join(', ')}`, scopes })
+  const visitor = await visit(browser, server, { ...options, logIn: false })
+  const login = await visitor.context.request.post(`${server.url}/api/session`, { data: { token } })
+  if (!login.ok()) throw new Error(`the login failed: ${login.status()} ${await login.text()}`)
+  return visitor
+}
+
 /** Holds back the requests to an address until `release` is called. `arrived` says that there was one, `count` how many. */
 export async function held(page: Page, url: string | RegExp) {
   let count = 0

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { openDesk } from './desk'
 import { held, showEverywhere, visit } from './harness'
-import { untilStatus } from './seed'
+import { rehearsal, untilStatus, writeScripts } from './seed'
 import { ask, stuckDiscussion, stuckWorkflow, untilItem } from './seed-inbox'
 
 const desk = openDesk()
@@ -237,6 +237,24 @@ it('shows the list alone in a narrow window, and a request with the way back', a
   await page.getByLabel('Status').selectOption('decided')
   await page.getByRole('button', { name: /welcome letter/ }).first().click()
   await page.getByText('denied it').waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('says why a workflow that still does other work cannot be cancelled by its discussion', async () => {
+  writeScripts(desk.server, { asleep: 'rules:\n  - when: {}\n    delay_ms: 600000\n    answer: { text: Done. }\n' })
+  await desk.server.api('POST', '/api/admin/agents', { name: 'night-watch', description: 'Watches the gate.', model: rehearsal('asleep') })
+  const surcharge = { key: 'surcharge', title: 'How do we agree on the fuel surcharge?', assignedAgent: 'pricing-analyst', requiresCollaboration: true, collaborators: ['legal-reviewer'] }
+  const { workflowId } = await desk.server.api<{ workflowId: string }>('POST', '/api/coordination/dispatch', { tasks: [surcharge, { key: 'watch', title: 'Watch the gate', assignedAgent: 'night-watch' }] })
+  const discussion = await untilItem(desk.server, (item) => item.kind === 'discussion')
+  const { page, context, misbehaviour } = await desk.open(discussion.id)
+  const cancel = page.getByRole('button', { name: 'Cancel the workflow…' })
+  await cancel.hover()
+  await page.getByText('The workflow still does other work.').first().waitFor()
+  expect(await cancel.getAttribute('aria-disabled')).toBe('true')
+  await page.keyboard.press('d')
+  expect(await page.getByRole('dialog', { name: 'Cancel the workflow' }).count()).toBe(0)
+  await desk.server.api('POST', `/api/coordination/workflows/${workflowId}/cancel`, {})
   misbehaviour.check()
   await context.close()
 })

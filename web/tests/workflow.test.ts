@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { showEverywhere, startAll, visit } from './harness'
+import { showEverywhere, startAll, visit, visitAs } from './harness'
 import { rehearsal } from './seed'
 import { dispatch, outage, prepareWorkflows, QUARTER, untilWorkflow, walkthrough, workflowOf } from './workflow-seed'
 
@@ -230,6 +230,41 @@ it('decides a discussion that ended without an outcome', async () => {
   await discussion.getByRole('button', { name: 'Approved' }).click()
   await page.getByText('The discussion was decided.').waitFor()
   await discussion.getByText('Decided by a person').waitFor()
+  await untilWorkflow(all.server, id, 'completed')
+  misbehaviour.check()
+  await context.close()
+})
+
+it('says which scope is missing to decide for a workflow that waits, and lets it be cancelled without that scope', async () => {
+  const { page, context, misbehaviour } = await visitAs(all.browser, all.server, ['agents:read', 'agents:invoke'])
+  await page.goto(`${all.server.url}/workflows/${asked}?task=write-release`)
+  const card = page.getByRole('region', { name: 'Needs a person' })
+  const panel = page.getByRole('region', { name: 'Task write-release' })
+  const lacking = 'Your token lacks the scope approvals:decide.'
+  for (const name of ['Retry…', 'Reassign…', 'Skip…']) {
+    expect(await panel.getByRole('button', { name }).getAttribute('aria-description')).toBe(lacking)
+    expect(await card.getByRole('button', { name }).getAttribute('aria-description')).toBe(lacking)
+  }
+  expect(await card.getByRole('button', { name: 'Cancel…' }).getAttribute('aria-description')).toBeNull()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('lets whoever decides, and controls nothing, decide a discussion', async () => {
+  const id = await dispatch(all.server, {
+    tasks: [{ key: 'choose-day', title: 'Choose the day of the digest', assignedAgent: 'editor', requiresCollaboration: true, collaborators: ['data-analyst'], discussion: { kind: 'consensus' } }],
+    model: rehearsal('undecided'),
+  })
+  await untilWorkflow(all.server, id, 'escalated')
+  const controls = await visitAs(all.browser, all.server, ['agents:read', 'agents:invoke'])
+  await controls.page.goto(`${all.server.url}/workflows/${id}?task=choose-day`)
+  expect(await controls.page.getByRole('article', { name: /Discussion/ }).getByRole('button', { name: 'Approved' }).getAttribute('aria-description')).toBe('Your token lacks the scope approvals:decide.')
+  controls.misbehaviour.check()
+  await controls.context.close()
+  const { page, context, misbehaviour } = await visitAs(all.browser, all.server, ['agents:read', 'approvals:decide'])
+  await page.goto(`${all.server.url}/workflows/${id}?task=choose-day`)
+  await page.getByRole('article', { name: /Discussion/ }).getByRole('button', { name: 'Approved' }).click()
+  await page.getByText('The discussion was decided.').waitFor()
   await untilWorkflow(all.server, id, 'completed')
   misbehaviour.check()
   await context.close()

@@ -12,6 +12,7 @@ import { Field, Textarea } from '~/ui/Field'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
 import { capitalised, words } from '~/util/format'
+import { workflowQuery } from '~/pages/workflow/workflow-query'
 import { Key, onSend } from './ApprovalForm'
 import { CancelWorkflow } from './EscalationView'
 import type { Escalated } from './inbox-state'
@@ -54,12 +55,26 @@ export function DiscussionView({ item, decide }: { item: Escalated; decide: Deci
           </ol>
         </div>
       )}
-      {item.status === 'pending' && <Decision item={item} decide={decide} canCancel={Boolean(data?.taskId)} />}
+      {item.status === 'pending' && <Decision item={item} decide={decide} taskId={data?.taskId} />}
     </>
   )
 }
 
-function Decision({ item, decide, canCancel }: { item: Escalated; decide: Decide; /** Whether a workflow waits for it. */ canCancel: boolean }) {
+/** The workflow that conducts a discussion of a task. */
+function useWorkflowOf(taskId: string | null | undefined) {
+  const task = useQuery({
+    queryKey: [...keys.tasks, 'one', taskId],
+    enabled: Boolean(taskId),
+    queryFn: ({ signal }) => unwrap(api.GET('/api/coordination/tasks/{taskId}', { params: { path: { taskId: taskId! } }, signal })),
+  })
+  const id = task.data?.workflowId ?? ''
+  return useQuery({ ...workflowQuery(id), enabled: id !== '' }).data
+}
+
+function Decision({ item, decide, taskId }: { item: Escalated; decide: Decide; /** The task that waits for it, if there is one. */ taskId: string | null | undefined }) {
+  const workflow = useWorkflowOf(taskId)
+  // The server gives a workflow up by its discussion only when nothing else of it is left to do.
+  const busy = workflow && workflow.status !== 'escalated' ? 'The workflow still does other work. To give it up now, cancel it on its own page.' : undefined
   const [text, setText] = useState('')
   const accept = useRef<HTMLButtonElement>(null)
   const field = useRef<HTMLTextAreaElement>(null)
@@ -81,7 +96,7 @@ function Decision({ item, decide, canCancel }: { item: Escalated; decide: Decide
             </Button>
           ),
         )}
-        {canCancel && <CancelWorkflow decide={decide} />}
+        {workflow && <CancelWorkflow decide={decide} disabledReason={busy} />}
       </div>
       <form
         className="max-w-3xl space-y-3"

@@ -102,12 +102,12 @@ function Resume({ item, decide }: { item: Escalated; decide: Decide }) {
 }
 
 /** Gives a workflow up, by its own request or by the discussion that it waits for. */
-export function CancelWorkflow({ decide }: { decide: Decide }) {
+export function CancelWorkflow({ decide, disabledReason }: { decide: Decide; disabledReason?: string | undefined }) {
   const [asks, setAsks] = useState(false)
-  useShortcut('d', () => setAsks(true))
+  useShortcut('d', () => setAsks(true), disabledReason === undefined)
   return (
     <>
-      <Button icon={<Ban aria-hidden size={14} />} onClick={() => setAsks(true)}>
+      <Button icon={<Ban aria-hidden size={14} />} disabledReason={disabledReason} onClick={() => setAsks(true)}>
         Cancel the workflow…<Key>d</Key>
       </Button>
       <ConfirmDialog open={asks} onClose={() => setAsks(false)} onConfirm={() => decide.mutate({ decision: 'deny', told: 'The workflow was cancelled.' })} title="Cancel the workflow" action="Cancel the workflow" danger busy={decide.isPending} error={decide.error}>

@@ -5,6 +5,7 @@ import { Button } from '~/ui/Button'
 import { WithCode } from '~/ui/WithCode'
 import { capitalised } from '~/util/format'
 import { TaskDialog, type TaskAction } from './TaskDialog'
+import { useChangeReason } from './use-change-reason'
 import { CancelDialog, ResumeDialog } from './WorkflowDialogs'
 import type { Workflow } from './workflow-query'
 
@@ -13,7 +14,10 @@ const LABELS: Record<string, string> = { retry: 'Retryâ€¦', reassign: 'Reassignâ
 /** Why the workflow waits for a person, with a button for each decision that the server offers. */
 export function EscalationCard({ workflow, onSelect }: { workflow: Workflow; onSelect: (key: string) => void }) {
   const [chosen, setChosen] = useState<string>()
-  const { reason } = useScope('agents:invoke')
+  const refused = useChangeReason(workflow.status)
+  // To give a workflow up is no decision: it only takes the scope of whoever controls it.
+  const cancel = useScope('agents:invoke').reason
+  const reasonFor = (option: string) => (option === 'decide' ? undefined : option === 'cancel' ? cancel : refused)
   const { escalation } = workflow
   if (!escalation) return null
   const task = workflow.tasks.find(({ id }) => id === escalation.taskId)
@@ -30,7 +34,7 @@ export function EscalationCard({ workflow, onSelect }: { workflow: Workflow; onS
         </div>
         <div className="flex flex-wrap gap-2">
           {known.map((option, index) => (
-            <Button key={option} size="sm" variant={index === 0 ? 'primary' : 'secondary'} disabledReason={option === 'decide' ? undefined : reason} onClick={() => choose(option)}>
+            <Button key={option} size="sm" variant={index === 0 ? 'primary' : 'secondary'} disabledReason={reasonFor(option)} onClick={() => choose(option)}>
               {LABELS[option]}
             </Button>
           ))}

@@ -66,7 +66,7 @@ function One({ discussion, workflowId }: { discussion: Discussion; workflowId: s
           {discussion.consensusLevel != null && <span className="text-text-2"> ({Math.round(discussion.consensusLevel * 100)} % agreed)</span>}
         </p>
       )}
-      {discussion.status === 'escalated' && <Decide discussion={discussion} workflowId={workflowId} />}
+      {discussion.status === 'escalated' && !discussion.decidedByPerson && <Decide discussion={discussion} workflowId={workflowId} />}
     </article>
   )
 }
@@ -92,7 +92,7 @@ function Said({ entry }: { entry: Entry }) {
 
 function Decide({ discussion, workflowId }: { discussion: Discussion; workflowId: string }) {
   const client = useQueryClient()
-  const { allowed, reason: lacking } = useScope('agents:invoke')
+  const { allowed, reason: lacking } = useScope('approvals:decide')
   const [own, setOwn] = useState('')
   const [reason, setReason] = useState('')
   const escalation = discussion.escalation as { reason?: string; options?: string[] } | null | undefined

@@ -4,7 +4,6 @@ import { X } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
-import { useScope } from '~/api/session'
 import { Badge, Status } from '~/ui/Badge'
 import { Button, IconButton } from '~/ui/Button'
 import { JsonView } from '~/ui/JsonView'
@@ -15,6 +14,7 @@ import { capitalised, formatCount, shortId } from '~/util/format'
 import { describe } from './decisions'
 import { TaskDialog, type TaskAction } from './TaskDialog'
 import { TaskDiscussions } from './TaskDiscussions'
+import { useChangeReason } from './use-change-reason'
 import { isClosed, type ShownStatus, whyItWaits, type Workflow, type WorkflowEvent, type WorkflowTask } from './workflow-query'
 
 type Props = { workflow: Workflow; task: WorkflowTask; status: ShownStatus; events: readonly WorkflowEvent[]; onClose: () => void; onSelect: (key: string) => void }
@@ -172,13 +172,13 @@ function Attempts({ task, own }: { task: WorkflowTask; own: readonly WorkflowEve
 /** What the status of the task and of its workflow allows, and why not. */
 function Actions({ workflow, task }: { workflow: Workflow; task: WorkflowTask }) {
   const [action, setAction] = useState<TaskAction>()
-  const scope = useScope('agents:invoke')
+  const refused = useChangeReason(workflow.status)
   const closed = isClosed(workflow.status) ? `The workflow is ${workflow.status}: it accepts no more changes.` : undefined
   const done = task.status === 'completed' ? 'The task is completed.' : undefined
   const reasons: Record<TaskAction, string | undefined> = {
-    retry: scope.reason ?? closed ?? done ?? (task.status === 'pending' && !task.waiting ? 'The task has not been tried yet.' : undefined),
-    reassign: scope.reason ?? closed ?? done,
-    skip: scope.reason ?? closed ?? done ?? (task.status === 'skipped' ? 'The task is skipped already.' : undefined),
+    retry: refused ?? closed ?? done ?? (task.status === 'pending' && !task.waiting ? 'The task has not been tried yet.' : undefined),
+    reassign: refused ?? closed ?? done,
+    skip: refused ?? closed ?? done ?? (task.status === 'skipped' ? 'The task is skipped already.' : undefined),
   }
   return (
     <div className="flex flex-wrap gap-2">

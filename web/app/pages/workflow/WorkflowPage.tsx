@@ -20,6 +20,7 @@ import { EscalationCard } from './EscalationCard'
 import { TaskGraph } from './TaskGraph'
 import { TaskList } from './TaskList'
 import { TaskPanel } from './TaskPanel'
+import { useChangeReason } from './use-change-reason'
 import { useWorkflowEvents } from './use-workflow-events'
 import { BudgetDialog, CancelDialog, ResumeDialog } from './WorkflowDialogs'
 import { WorkflowFacts } from './WorkflowFacts'
@@ -122,11 +123,9 @@ function Facts({ workflow }: { workflow: Workflow }) {
 function Actions({ workflow }: { workflow: Workflow }) {
   const [dialog, setDialog] = useState<'budget' | 'cancel' | 'resume'>()
   const scope = useScope('agents:invoke')
-  const decides = useScope('approvals:decide')
   const closed = isClosed(workflow.status) ? `The workflow is ${workflow.status}.` : undefined
   const atWork = isActive(workflow.status)
-  // To resume a workflow that waits for a person is a decision.
-  const cannotResume = scope.reason ?? closed ?? (workflow.status === 'escalated' ? decides.reason : undefined)
+  const cannotResume = useChangeReason(workflow.status) ?? closed
   const cannotCancel = scope.reason ?? closed ?? (workflow.status === 'failed' ? 'The workflow has ended.' : undefined)
   useActions(
     useMemo(
