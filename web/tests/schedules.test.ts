@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { showEverywhere, startAll, visit } from './harness'
+import { showEverywhere, startAll, visit, visitAs } from './harness'
 import { rehearsal, writeScripts } from './seed'
 
 type Triggers = { schedules: { id: string; name: string; cron: string; timeZone: string; missed: string; input: string | null; nextAt: string | null; enabled: boolean; dispatch?: { description?: string; budgetTokens?: number } | null }[]; events: { agentName: string; event: string; types: string[] }[] }
@@ -170,6 +170,46 @@ it('runs a schedule now, and lists a firing with a link to its run', { timeout: 
   expect(await page.locator('tr[aria-current=true]').count()).toBe(1)
   // An event trigger cannot be paused, so it has no state.
   expect(await page.getByRole('columnheader', { name: 'State' }).count()).toBe(1)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('shows the switch of a schedule to everybody, and says which scope each control needs', { timeout: 120_000 }, async () => {
+  const starts = await visitAs(all.browser, all.server, ['agents:read', 'agents:invoke'])
+  await starts.page.goto(`${all.server.url}/schedules`)
+  const reasonOf = (name: string) => starts.page.getByRole('switch', { name }).or(starts.page.getByRole('button', { name, exact: true })).getAttribute('aria-description')
+  await starts.page.getByRole('button', { name: 'Actions of weekly-report' }).waitFor()
+  const write = 'Your token lacks the scope agents:write.'
+  for (const name of ['weekly-report is active', 'Create a schedule', 'Create an event trigger']) expect(await reasonOf(name)).toBe(write)
+  expect(await reasonOf('Run now… weekly-report')).toBeNull()
+  const row = starts.page.getByRole('switch', { name: 'weekly-report is active' })
+  await row.hover()
+  await starts.page.getByText(write).waitFor()
+  await row.click()
+  expect(await row.getAttribute('aria-checked')).toBe('true')
+  await starts.page.getByRole('button', { name: 'Actions of weekly-report' }).click()
+  for (const name of [/^Pause/, /^Edit/, /^Delete/]) await starts.page.getByRole('menuitem', { name }).getByText(write).waitFor()
+  starts.misbehaviour.check()
+  await starts.context.close()
+
+  // Whoever writes agents pauses a schedule and saves a trigger of a workflow. What starts something takes more.
+  await all.server.api('PATCH', '/api/admin/triggers/weekly-report', { enabled: false })
+  const { page, context, misbehaviour } = await visitAs(all.browser, all.server, ['agents:read', 'agents:write'])
+  await page.goto(`${all.server.url}/schedules`)
+  const invoke = 'Your token lacks the scope agents:invoke.'
+  await page.getByRole('switch', { name: 'weekly-report is active' }).waitFor()
+  expect(await page.getByRole('switch', { name: 'weekly-report is active' }).getAttribute('aria-description')).toBe(invoke)
+  expect(await page.getByRole('switch', { name: 'morning-digest is active' }).getAttribute('aria-description')).toBeNull()
+  await page.getByRole('button', { name: 'Actions of weekly-report' }).click()
+  await page.getByRole('menuitem', { name: 'Edit…' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Edit the schedule of weekly-report' })
+  expect(await dialog.getByText('This cannot be changed.').count()).toBe(2)
+  await dialog.getByLabel('Cron expression').fill('45 9 * * MON')
+  await dialog.getByRole('button', { name: 'Save the schedule' }).click()
+  await page.getByText('The trigger of weekly-report was saved.').waitFor()
+  await page.getByRole('button', { name: 'Create a schedule' }).click()
+  expect(await page.getByRole('button', { name: 'Save the schedule' }).getAttribute('aria-description')).toBe(invoke)
+  await all.server.api('PATCH', '/api/admin/triggers/weekly-report', { enabled: true })
   misbehaviour.check()
   await context.close()
 })

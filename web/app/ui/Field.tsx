@@ -1,6 +1,7 @@
 import { Switch as BaseSwitch } from '@base-ui/react/switch'
 import { type ComponentProps, type ReactNode, useId } from 'react'
 import { classes } from '~/util/classes'
+import { Tooltip } from './Tooltip'
 import { WithCode } from './WithCode'
 
 const CONTROL =
@@ -44,19 +45,23 @@ export const Select = ({ options, className, ...rest }: ComponentProps<'select'>
   </select>
 )
 
-export function Switch({ checked, onChange, label, disabledReason }: { checked: boolean; onChange: (next: boolean) => void; label: ReactNode; disabledReason?: string | undefined }) {
+/** In a table, its label is for those who hear the page. When it cannot be used it keeps the focus, so that its tooltip can say why. */
+export function Switch({ checked, onChange, label, hideLabel, disabledReason }: { checked: boolean; onChange: (next: boolean) => void; label: ReactNode; hideLabel?: boolean; disabledReason?: string | undefined }) {
   return (
-    <label className="flex items-center gap-2 text-sm" title={disabledReason}>
-      <BaseSwitch.Root
-        checked={checked}
-        onCheckedChange={onChange}
-        disabled={disabledReason !== undefined}
-        className="flex h-4.5 w-8 shrink-0 rounded-full border border-line-strong bg-sunken p-0.5 transition-colors data-checked:border-accent data-checked:bg-accent data-disabled:opacity-55"
-      >
-        <BaseSwitch.Thumb className="size-3 rounded-full bg-text-3 transition-transform data-checked:translate-x-3.5 data-checked:bg-on-accent" />
-      </BaseSwitch.Root>
-      {label}
-      {disabledReason && <span className="text-xs text-text-3">{disabledReason}</span>}
+    <label className="flex items-center gap-2 text-sm">
+      <Tooltip text={disabledReason}>
+        <BaseSwitch.Root
+          checked={checked}
+          onCheckedChange={onChange}
+          readOnly={disabledReason !== undefined}
+          aria-disabled={disabledReason !== undefined || undefined}
+          aria-description={disabledReason}
+          className="flex h-4.5 w-8 shrink-0 rounded-full border border-line-strong bg-sunken p-0.5 transition-colors data-checked:border-accent data-checked:bg-accent data-readonly:opacity-55"
+        >
+          <BaseSwitch.Thumb className="size-3 rounded-full bg-text-3 transition-transform data-checked:translate-x-3.5 data-checked:bg-on-accent" />
+        </BaseSwitch.Root>
+      </Tooltip>
+      {hideLabel ? <span className="sr-only">{label}</span> : label}
     </label>
   )
 }

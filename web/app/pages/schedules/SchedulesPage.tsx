@@ -33,11 +33,10 @@ const parse = (raw: RawSearch) => ({
 export function SchedulesPage() {
   const [search, change] = useUrlState(parse)
   const { allowed, reason } = useScope('agents:read')
-  const writesAgents = useScope('agents:write')
-  const invoke = useScope('agents:invoke')
+  const lacking = { write: useScope('agents:write').reason, invoke: useScope('agents:invoke').reason }
   const query = useQuery({ ...triggersQuery, enabled: allowed })
   const agents = useQuery({ ...agentsQuery, enabled: allowed }).data?.items ?? []
-  const createReason = writesAgents.allowed || invoke.allowed ? undefined : 'Your token has neither the scope agents:write nor agents:invoke.'
+  const createReason = lacking.write
   const client = useQueryClient()
   const enable = useMutation({
     // The key of a schedule is its id, which is unique where names are not.
@@ -68,9 +67,8 @@ export function SchedulesPage() {
   const chosen = [...schedules, ...events].find((one) => one.key === search.trigger)
   const table = {
     current: search.item,
-    fixed: (one: (typeof schedules)[number]) => fixedReason(one, agents, { agents: writesAgents.reason, invoke: invoke.reason }),
-    runReason: invoke.reason,
-    pauseReason: writesAgents.reason,
+    fixed: (one: (typeof schedules)[number]) => fixedReason(one, agents, lacking),
+    lacking,
     onEnable: (trigger: Trigger, enabled: boolean) => enable.mutate({ trigger, enabled }),
     onAct: (dialog: 'edit' | 'run' | 'delete', key: string) => change({ dialog, trigger: key }, { push: true }),
   }

@@ -11,7 +11,7 @@ import { InlineError } from '~/ui/ErrorState'
 import { Field, Input, Select, Textarea } from '~/ui/Field'
 import { toast } from '~/ui/toast'
 import { agentChange, type Draft, draftOf, emptyDraft, workflowTrigger } from './trigger-draft'
-import type { Trigger } from './triggers'
+import { saveReason, type Trigger } from './triggers'
 import { WhenFields } from './WhenFields'
 import { WorkflowFields } from './WorkflowFields'
 
@@ -23,8 +23,7 @@ export function TriggerDialog({ trigger, when, agents, onClose }: { trigger?: Tr
   const [opened] = useState(trigger)
   const [draft, setDraft] = useState<Draft>(() => (trigger ? draftOf(trigger) : emptyDraft(when)))
   const [isBroken, setBroken] = useState(false)
-  const writesAgents = useScope('agents:write')
-  const invoke = useScope('agents:invoke')
+  const lacking = { write: useScope('agents:write').reason, invoke: useScope('agents:invoke').reason }
   const set = (change: Partial<Draft>) => setDraft((known) => ({ ...known, ...change }))
   const agent = agents.find((one) => one.id === draft.agentId)
   const save = useMutation({
@@ -40,10 +39,12 @@ export function TriggerDialog({ trigger, when, agents, onClose }: { trigger?: Tr
     },
   })
   const missing =
-    draft.starts === 'agent'
-      ? (writesAgents.reason ?? (agent ? undefined : 'Choose an agent.'))
-      : (invoke.reason ?? (!draft.name.trim() ? 'Give the trigger a name.' : isBroken ? 'Correct the JSON first.' : draft.plan === 'goal' && !draft.goal.trim() ? 'Say what the workflow is to do.' : undefined))
+    saveReason(draft.starts, lacking) ??
+    (draft.starts === 'agent'
+      ? agent ? undefined : 'Choose an agent.'
+      : !draft.name.trim() ? 'Give the trigger a name.' : isBroken ? 'Correct the JSON first.' : draft.plan === 'goal' && !draft.goal.trim() ? 'Say what the workflow is to do.' : undefined)
   const candidates = agents.filter((one) => one.visibility !== 'internal')
+  const fixed = opened && 'This cannot be changed.'
   const noun = draft.when === 'event' ? 'event trigger' : 'schedule'
   return (
     <Dialog
@@ -55,15 +56,15 @@ export function TriggerDialog({ trigger, when, agents, onClose }: { trigger?: Tr
     >
       <div className="grid gap-4">
         <div className="grid gap-4 sm:grid-cols-2">
-          <Field label="Starts" hint={opened ? 'This cannot be changed.' : undefined}>
+          <Field label="Starts" hint={fixed}>
             {(ids) => <Select {...ids} disabled={opened !== undefined} value={draft.starts} onChange={(event) => set({ starts: event.target.value as Draft['starts'] })} options={[{ value: 'agent', label: 'An agent' }, { value: 'workflow', label: 'A workflow' }]} />}
           </Field>
           {draft.starts === 'agent' ? (
-            <Field label="Agent" problem={problemAt(save.error, 'name')}>
+            <Field label="Agent" hint={fixed} problem={problemAt(save.error, 'name')}>
               {(ids) => <Select {...ids} disabled={opened !== undefined} value={draft.agentId} onChange={(event) => set({ agentId: event.target.value })} options={[{ value: '', label: 'Choose…' }, ...candidates.map((one) => ({ value: one.id, label: one.name }))]} />}
             </Field>
           ) : (
-            <Field label="Name" problem={problemAt(save.error, 'name')} hint={opened ? undefined : 'A name that exists is changed.'}>
+            <Field label="Name" problem={problemAt(save.error, 'name')} hint={fixed ?? 'A name that exists is changed.'}>
               {(ids) => <Input {...ids} disabled={opened !== undefined} value={draft.name} placeholder="weekly-report" onChange={(event) => set({ name: event.target.value })} />}
             </Field>
           )}

@@ -9,7 +9,7 @@ import { Menu } from '~/ui/Menu'
 import { RelativeTime } from '~/ui/Values'
 import { WithCode } from '~/ui/WithCode'
 import { formatAbsolute } from '~/util/format'
-import { describeEvent, EVENTS, type Schedule, type Trigger } from './triggers'
+import { describeEvent, EVENTS, type Lacking, type Schedule, switchReason, type Trigger } from './triggers'
 
 type Act = 'edit' | 'run' | 'delete'
 type Props = {
@@ -17,9 +17,7 @@ type Props = {
   /** The key of the trigger that a link led to. */
   current: string | undefined
   fixed: (trigger: Trigger) => string | undefined
-  runReason: string | undefined
-  /** Why schedules cannot be paused and resumed. */
-  pauseReason: string | undefined
+  lacking: Lacking
   onAct: (act: Act, key: string) => void
   onEnable: (trigger: Trigger, enabled: boolean) => void
 }
@@ -43,7 +41,7 @@ const name: ListColumn<Trigger> = {
   ),
 }
 
-const actions = ({ fixed, runReason, pauseReason, onAct, onEnable }: Props): ListColumn<Trigger> => ({
+const actions = ({ fixed, lacking, onAct, onEnable }: Props): ListColumn<Trigger> => ({
   key: 'actions',
   head: <span className="sr-only">Actions</span>,
   align: 'end',
@@ -52,15 +50,15 @@ const actions = ({ fixed, runReason, pauseReason, onAct, onEnable }: Props): Lis
     const reason = fixed(one)
     return (
       <span className="inline-flex items-center gap-1">
-        {one.schedule && <Button size="sm" icon={<Play aria-hidden size={12} />} aria-label={`Run now… ${one.title}`} disabledReason={runReason} onClick={() => onAct('run', one.key)} className="max-sm:hidden">Run now…</Button>}
+        {one.schedule && <Button size="sm" icon={<Play aria-hidden size={12} />} aria-label={`Run now… ${one.title}`} disabledReason={lacking.invoke} onClick={() => onAct('run', one.key)} className="max-sm:hidden">Run now…</Button>}
         <Menu
           label={`Actions of ${one.title}`}
           trigger={<Button variant="ghost" size="sm" aria-label={`Actions of ${one.title}`} icon={<MoreHorizontal aria-hidden size={16} />} />}
           items={[
             ...(one.schedule
               ? [
-                  { label: 'Run now…', onSelect: () => onAct('run', one.key), disabledReason: runReason },
-                  { label: one.schedule.enabled ? 'Pause' : 'Resume', onSelect: () => onEnable(one, !one.schedule?.enabled), disabledReason: pauseReason },
+                  { label: 'Run now…', onSelect: () => onAct('run', one.key), disabledReason: lacking.invoke },
+                  { label: one.schedule.enabled ? 'Pause' : 'Resume', onSelect: () => onEnable(one, !one.schedule?.enabled), disabledReason: switchReason(one.schedule, lacking) },
                 ]
               : []),
             { label: 'Edit…', onSelect: () => onAct('edit', one.key), disabledReason: reason },
@@ -82,7 +80,7 @@ export function SchedulesTable(props: Props) {
       columns={[
         name,
         { key: 'cron', head: 'When', from: 'sm', below: true, cell: (one) => <><code className="font-mono text-xs">{one.schedule?.cron}</code><p className="text-xs text-text-2">{one.schedule?.timeZone}</p></> },
-        { key: 'state', head: 'State', from: 'md', below: true, cell: (one) => one.schedule && <State schedule={one.schedule} enable={props.pauseReason === undefined && <Switch label={<span className="sr-only">{`${one.title} is active`}</span>} checked={one.schedule.enabled} onChange={(enabled) => props.onEnable(one, enabled)} />} /> },
+        { key: 'state', head: 'State', from: 'md', below: true, cell: (one) => one.schedule && <State schedule={one.schedule} enable={<Switch hideLabel label={`${one.title} is active`} checked={one.schedule.enabled} disabledReason={switchReason(one.schedule, props.lacking)} onChange={(enabled) => props.onEnable(one, enabled)} />} /> },
         { key: 'next', head: 'Next', cell: (one) => <When at={one.schedule?.nextAt} none={one.schedule?.enabled === false ? 'Paused' : 'Never'} /> },
         { key: 'last', head: 'Last', from: 'sm', cell: (one) => one.schedule && <Last schedule={one.schedule} /> },
         actions(props),

@@ -50,16 +50,21 @@ const titleOf = (name: string | null | undefined, agent: string) => (name && !na
 export const scheduleRows = (schedules: Schedule[]): Trigger[] => schedules.map((one) => ({ ...common(one), key: one.id, title: titleOf(one.name, one.agentName), schedule: one }))
 export const eventRows = (events: EventTrigger[]): Trigger[] => events.map((one) => ({ ...common(one), key: `${one.event} ${one.name ?? one.agentName}`, title: titleOf(one.name, one.agentName), event: one }))
 
-/** Whether it is the trigger of an agent's own definition. */
-export const isOfAgent = (trigger: Trigger) => trigger.starts === 'agent' && !trigger.product
+/** Why the login may not do something: what it says about each scope that it lacks. */
+export type Lacking = { write: string | undefined; invoke: string | undefined }
+
+/** Why a trigger cannot be saved. One of a workflow works on when its token is gone; one of an agent also starts the agent. */
+export const saveReason = (starts: Trigger['starts'], lacking: Lacking): string | undefined => lacking.write ?? (starts === 'agent' ? lacking.invoke : undefined)
 
 /** Why a trigger cannot be changed or deleted here. */
-export function fixedReason(trigger: Trigger, agents: Agent[], scopes: { agents: string | undefined; invoke: string | undefined }): string | undefined {
+export function fixedReason(trigger: Trigger, agents: Agent[], lacking: Lacking): string | undefined {
   if (trigger.product) return `The product ${trigger.product} brought it: it changes and goes with the product.`
-  if (trigger.starts === 'workflow') return scopes.invoke
-  if (!agents.some((agent) => agent.id === trigger.agentId)) return 'Its agent could not be read.'
-  return scopes.agents
+  if (trigger.starts === 'agent' && !agents.some((agent) => agent.id === trigger.agentId)) return 'Its agent could not be read.'
+  return saveReason(trigger.starts, lacking)
 }
+
+/** Why a schedule cannot be paused, or resumed: who resumes it starts something. */
+export const switchReason = (schedule: Schedule, lacking: Lacking): string | undefined => lacking.write ?? (schedule.enabled ? undefined : lacking.invoke)
 
 /** What starts it, in a few words. */
 export function describeEvent(event: EventTrigger): string {
