@@ -177,10 +177,35 @@ it('exports a conversation with what was asked and answered', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/chat/${talk}`)
   await page.getByText('When did her notes appear?').waitFor()
-  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Export' }).click()])
-  expect(file.suggestedFilename()).toMatch(/\.md$/)
-  const text = readFileSync((await file.path())!, 'utf8')
+  const save = async (format: RegExp) => {
+    await page.getByRole('button', { name: 'Export…' }).click()
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: format }).click()])
+    return { name: file.suggestedFilename(), text: readFileSync((await file.path())!, 'utf8') }
+  }
+  const { name, text } = await save(/^Markdown/)
+  expect(name).toMatch(/\.md$/)
   for (const part of ['Who was Ada Lovelace, and what did she write?', '**Ada Lovelace** published the first algorithm', 'When did her notes appear?']) expect(text).toContain(part)
+  const lines = await save(/^JSON lines/)
+  expect(lines.name).toMatch(/\.jsonl$/)
+  const [head, ...messages] = lines.text.trim().split('\n').map((line) => JSON.parse(line) as { id: string; content?: string })
+  expect([head!.id, messages[0]!.content]).toEqual([talk, 'Who was Ada Lovelace, and what did she write?'])
+  misbehaviour.check()
+  await context.close()
+})
+
+it('exports a conversation of the project that the address names', async () => {
+  await all.server.api('POST', '/api/projects', { name: 'archive' })
+  const inArchive = async (path: string, init: RequestInit = {}) => {
+    const response = await fetch(all.server.url + path, { ...init, headers: { Authorization: `Bearer ${all.server.token}`, 'X-Project-ID': 'archive', 'Content-Type': 'application/json' } })
+    return ((await response.json()) as { data: { id: string } }).data
+  }
+  const { id: agentDefinitionId } = await inArchive('/api/admin/agents', { method: 'POST', body: JSON.stringify({ name: 'archivist', model: rehearsal('librarian') }) })
+  const { id } = await inArchive('/api/chat/conversations', { method: 'POST', body: JSON.stringify({ title: 'Old letters', agentDefinitionId }) })
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat/${id}?project=archive`)
+  await page.getByRole('button', { name: 'Export…' }).click()
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: /^Markdown/ }).click()])
+  expect(readFileSync((await file.path())!, 'utf8')).toContain('# Old letters')
   misbehaviour.check()
   await context.close()
 })

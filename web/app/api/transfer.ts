@@ -1,4 +1,4 @@
-// Large bodies: files that are uploaded with their progress, and the import and export of the graph.
+// Large bodies: files that are uploaded with their progress, the import and export of the graph, and exports of conversations.
 import { commonHeaders, reportUnauthorized } from './client'
 import { ApiError } from './errors'
 import type { Schemas } from './types'
@@ -58,6 +58,11 @@ export async function importGraph(body: Blob, options: { skipErrors: boolean; on
     for (const line of lines) if (line.trim() !== '') options.onProgress(JSON.parse(line) as ImportProgress)
     if (done) return
   }
+}
+
+/** Reads a conversation with all of its messages. A link could not name the project. */
+export async function exportConversation(id: string, format: 'markdown' | 'jsonl'): Promise<Blob> {
+  return (await send(`/api/chat/conversations/${id}/export?format=${format}`, {})).blob()
 }
 
 /** Reads the whole graph of the project as NDJSON. */

@@ -1,6 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { Download } from 'lucide-react'
 import { useCallback, useEffect, useMemo, useRef } from 'react'
 import { sendMessage } from '~/api/chat'
 import { api, unwrap } from '~/api/client'
@@ -13,7 +12,6 @@ import { ConversationList } from '~/pages/chat/ConversationList'
 import { ConversationMenu } from '~/pages/chat/ConversationMenu'
 import { conversationQuery, messagesQuery, type Conversation } from '~/pages/chat/chat-queries'
 import { Badge } from '~/ui/Badge'
-import { buttonClass } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState, InlineError } from '~/ui/ErrorState'
 import { PageHeader } from '~/ui/PageHeader'
@@ -22,6 +20,7 @@ import { Money, Tokens } from '~/ui/Values'
 import { randomKey } from '~/util/random-key'
 import { branchOf } from './branches'
 import { Composer } from './Composer'
+import { ExportMenu } from './ExportMenu'
 import { Answer, LiveView, Question } from './Messages'
 import { useLiveAnswer } from './use-live-answer'
 import { WaitingCard } from './WaitingCard'
@@ -99,10 +98,7 @@ function Loaded({ conversation }: { conversation: Conversation }) {
           }
           actions={
             <>
-              <a href={`/api/chat/conversations/${conversation.id}/export?format=markdown`} download={`${title}.md`} className={buttonClass()}>
-                <Download aria-hidden size={14} />
-                Export
-              </a>
+              <ExportMenu conversation={conversation} title={title} />
               <ConversationMenu conversation={conversation} leaveTo="/chat" />
             </>
           }
