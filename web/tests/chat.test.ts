@@ -364,3 +364,26 @@ it('searches, renames and deletes conversations', async () => {
   misbehaviour.check()
   await context.close()
 })
+
+it('opens a conversation at the message that a link names, on its branch', async () => {
+  const id = await say({ message: 'Who was Ada Lovelace?', agentDefinitionId: agents.librarian })
+  for (const message of ['What did she write?', 'Where did she live?', 'Whom did she meet?', 'What came after?']) await say({ message, conversationId: id })
+  const first = (await messagesOf(id)).find(({ content }) => content === 'What did she write?')!
+  // Another first question begins a branch, which is the newest and shown without the link.
+  await say({ message: 'Who was Mary Somerville?', conversationId: id, parentId: (await messagesOf(id)).find(({ role }) => role === 'user')!.id })
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/chat/${id}`)
+  await page.getByText('Who was Mary Somerville?').last().waitFor()
+  expect(await page.getByText('What did she write?').count()).toBe(0)
+  await page.goto(`${all.server.url}/chat/${id}?message=${first.id}`)
+  const message = page.locator('article[aria-current=true]')
+  await message.getByText('What did she write?').waitFor()
+  await page.getByText('What came after?').waitFor({ state: 'attached' })
+  await page.getByRole('article', { name: 'Answer', exact: true }).last().getByRole('strong').waitFor({ state: 'attached' })
+  await expect.poll(() => message.evaluate((one) => {
+    const [box, log] = [one.getBoundingClientRect(), one.closest('[role=log]')!.getBoundingClientRect()]
+    return box.top >= log.top && box.bottom <= log.bottom
+  })).toBe(true)
+  misbehaviour.check()
+  await context.close()
+})

@@ -25,7 +25,7 @@ import { Answer, LiveView, Question } from './Messages'
 import { useLiveAnswer } from './use-live-answer'
 import { WaitingCard } from './WaitingCard'
 
-const parse = (raw: RawSearch) => ({ branch: raw.branch || undefined })
+const parse = (raw: RawSearch) => ({ branch: raw.branch || undefined, message: raw.message || undefined })
 const route = getRouteApi('/chat/$conversationId')
 
 export function ConversationPage() {
@@ -44,7 +44,8 @@ export function ConversationPage() {
 type Sending = { message: string; parentId?: string | undefined }
 
 function Loaded({ conversation }: { conversation: Conversation }) {
-  const [{ branch }, change] = useUrlState(parse)
+  const [{ branch, message: wanted }, change] = useUrlState(parse)
+  const showBranch = (id: string) => change({ branch: id, message: '' })
   const client = useQueryClient()
   const messages = useQuery(messagesQuery(conversation.id))
   const live = useLiveAnswer(conversation)
@@ -57,7 +58,7 @@ function Loaded({ conversation }: { conversation: Conversation }) {
     mutationFn: ({ message, parentId }: Sending) => sendMessage({ message, conversationId: conversation.id, parentId, queue: true }, randomKey()),
     onSuccess: ({ messageId }) => {
       refresh()
-      change({ branch: messageId })
+      showBranch(messageId)
     },
   })
   const stop = useMutation({
@@ -67,11 +68,11 @@ function Loaded({ conversation }: { conversation: Conversation }) {
   const stopNow = useCallback(() => stop.mutate(), [stop])
   useShortcut('Escape', stopNow, isAnswering)
 
-  const shown = useMemo(() => branchOf(messages.data ?? [], branch), [messages.data, branch])
+  const shown = useMemo(() => branchOf(messages.data ?? [], branch ?? wanted), [messages.data, branch, wanted])
   const last = shown.at(-1)?.message
   const isStored = live !== undefined && (messages.data ?? []).some(({ id }) => id === live.meta.answerId)
   const isHere = live !== undefined && !isStored && shown.some(({ message }) => message.id === live.meta.messageId)
-  const follow = useFollow([shown.length, live?.parts, conversation.waitingFor?.length])
+  const follow = useFollow([shown.length, live?.parts, conversation.waitingFor?.length], shown.some(({ message }) => message.id === wanted) ? wanted : undefined)
   // A message after the newest one of this branch follows its answer; the first message has none before it.
   const parentId = last && last.role === 'assistant' ? last.id : undefined
   const title = conversation.title || 'New conversation'
@@ -114,11 +115,12 @@ function Loaded({ conversation }: { conversation: Conversation }) {
             ) : (
               shown.map((one, index) =>
                 one.message.role === 'user' ? (
-                  <Question key={one.message.id} shown={one} onSwitch={(id) => change({ branch: id })} onEdit={(text) => send.mutateAsync({ message: text, parentId: one.message.id })} isBusy={send.isPending} disabledReason={isAnswering ? 'Wait until the answer is written, or stop it.' : undefined} />
+                  <Question key={one.message.id} shown={one} isWanted={one.message.id === wanted} onSwitch={showBranch} onEdit={(text) => send.mutateAsync({ message: text, parentId: one.message.id })} isBusy={send.isPending} disabledReason={isAnswering ? 'Wait until the answer is written, or stop it.' : undefined} />
                 ) : (
                   <Answer
                     key={one.message.id}
                     shown={one}
+                    isWanted={one.message.id === wanted}
                     agentId={conversation.agentDefinitionId}
                     live={live?.meta.answerId === one.message.id ? live : undefined}
                     disabledReason={isAnswering ? 'Wait until the answer is written, or stop it.' : undefined}
@@ -148,8 +150,8 @@ function Loaded({ conversation }: { conversation: Conversation }) {
   )
 }
 
-/** Keeps the end of a log in sight while it grows, unless the person has scrolled up. */
-function useFollow(grows: readonly unknown[]) {
+/** Keeps the end of a log in sight while it grows, unless the person has scrolled up, or a link led to a message of it. */
+function useFollow(grows: readonly unknown[], wanted: string | undefined) {
   const log = useRef<HTMLDivElement>(null)
   const isAtEnd = useRef(true)
   useEffect(() => {
@@ -159,6 +161,21 @@ function useFollow(grows: readonly unknown[]) {
     element.addEventListener('scroll', note, { passive: true })
     return () => element.removeEventListener('scroll', note)
   }, [])
+  // What is above the message may still change its height, as Markdown does when its code is loaded.
+  useEffect(() => {
+    const element = wanted && document.getElementById(`message-${wanted}`)
+    if (!element) return
+    isAtEnd.current = false
+    const observer = new ResizeObserver(() => element.scrollIntoView({ block: 'center' }))
+    observer.observe(element.parentElement!)
+    const stop = () => observer.disconnect()
+    const events = ['wheel', 'touchstart', 'keydown', 'pointerdown'] as const
+    for (const event of events) addEventListener(event, stop, { once: true, passive: true })
+    return () => {
+      stop()
+      for (const event of events) removeEventListener(event, stop)
+    }
+  }, [wanted])
   useEffect(() => {
     if (isAtEnd.current && log.current) log.current.scrollTop = log.current.scrollHeight
     // oxlint-disable-next-line react/exhaustive-deps

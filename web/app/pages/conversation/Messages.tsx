@@ -11,22 +11,25 @@ import { CopyButton } from '~/ui/CopyButton'
 import { Markdown } from '~/ui/Markdown'
 import { Money, RelativeTime, Tokens } from '~/ui/Values'
 import { WithCode } from '~/ui/WithCode'
+import { classes } from '~/util/classes'
 import type { Shown } from './branches'
 import { Composer } from './Composer'
 import type { LiveAnswer } from './live-answer'
 import { Sources } from './Sources'
 import { ToolCallView } from './ToolCallView'
 
-type QuestionProps = { shown: Shown; onSwitch: (id: string) => void; onEdit: (text: string) => Promise<unknown>; isBusy: boolean; disabledReason: string | undefined }
+type QuestionProps = { shown: Shown; /** Whether a link led to it. */ isWanted: boolean; onSwitch: (id: string) => void; onEdit: (text: string) => Promise<unknown>; isBusy: boolean; disabledReason: string | undefined }
+
+const WANTED = 'rounded-md outline-2 outline-offset-4 outline-accent'
 
 /** A message of a person, with its branches and a pencil that begins another. */
-export function Question({ shown: { message, siblings, position }, onSwitch, onEdit, isBusy, disabledReason }: QuestionProps) {
+export function Question({ shown: { message, siblings, position }, isWanted, onSwitch, onEdit, isBusy, disabledReason }: QuestionProps) {
   const [isEditing, setEditing] = useState(false)
   if (isEditing) {
     return <Composer label="Edit the message" placeholder="Your message" initial={message.content} autoFocus isSending={isBusy} sendLabel="Send as a branch" onCancel={() => setEditing(false)} onSend={(text) => onEdit(text).then(() => setEditing(false))} />
   }
   return (
-    <article aria-label="Message" className="group ml-auto w-fit max-w-[85%]">
+    <article id={`message-${message.id}`} aria-label="Message" aria-current={isWanted || undefined} className={classes('group ml-auto w-fit max-w-[85%]', isWanted && WANTED)}>
       <div className="rounded-2xl rounded-br-sm bg-accent-soft px-3.5 py-2 text-base leading-6 break-words whitespace-pre-wrap">{message.content}</div>
       <div className="mt-1 flex items-center justify-end gap-1 text-xs text-text-2">
         {message.status === 'queued' && <Status status="queued" />}
@@ -50,13 +53,13 @@ export function Question({ shown: { message, siblings, position }, onSwitch, onE
   )
 }
 
-type AnswerProps = { shown: Shown; agentId: string | null | undefined; live: LiveAnswer | undefined; onRegenerate: (() => void) | undefined; disabledReason: string | undefined }
+type AnswerProps = { shown: Shown; isWanted: boolean; agentId: string | null | undefined; live: LiveAnswer | undefined; onRegenerate: (() => void) | undefined; disabledReason: string | undefined }
 
 /** A stored answer: its text, its sources, its calls, and what it needed. */
-export function Answer({ shown: { message }, agentId, live, onRegenerate, disabledReason }: AnswerProps) {
+export function Answer({ shown: { message }, isWanted, agentId, live, onRegenerate, disabledReason }: AnswerProps) {
   const tools = live?.parts.filter((part) => part.kind === 'tool') ?? []
   return (
-    <article aria-label="Answer" className="min-w-0">
+    <article id={`message-${message.id}`} aria-label="Answer" aria-current={isWanted || undefined} className={classes('min-w-0', isWanted && WANTED)}>
       {tools.map((part) => (
         <ToolCallView key={part.toolCallId} tool={part.tool} status={part.status} input={part.input} output={part.result} error={part.error} denied={part.denied} truncated={part.truncated} />
       ))}
