@@ -10,32 +10,19 @@ import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Input, Select, Switch, Textarea } from '~/ui/Field'
 import { toast } from '~/ui/toast'
+import { checkDraft, type Draft, draftOf, lines, pairs, whyNotSaved } from './server-draft'
 
 type Server = Schemas['McpServer']
 const FIELDS = ['name', 'description', 'transport', 'url', 'command', 'args', 'env', 'headers', 'toolFilter', 'pinPolicy', 'timeoutSeconds', 'trust']
-const lines = (text: string) => text.split('\n').map((line) => line.trim()).filter(Boolean)
-const pairs = (text: string, separator: string) => Object.fromEntries(lines(text).map((line) => [line.split(separator, 1)[0]!.trim(), line.slice(line.indexOf(separator) + 1).trim()]))
-const asLines = (map: Record<string, string> | null | undefined, separator: string) => Object.entries(map ?? {}).map(([name, value]) => `${name}${separator}${value}`).join('\n')
 
 /** Adds a server, or changes the one that is given. */
 export function ServerDialog({ server, onClose }: { server?: Server; onClose: () => void }) {
   const client = useQueryClient()
   const navigate = useNavigate()
-  const [form, setForm] = useState({
-    name: server?.name ?? '',
-    description: server?.description ?? '',
-    transport: server?.transport ?? 'http',
-    url: server?.url ?? '',
-    command: server?.command ?? '',
-    args: (server?.args ?? []).join('\n'),
-    env: asLines(server?.env, '='),
-    headers: asLines(server?.headers, ': '),
-    toolFilter: (server?.toolFilter ?? []).join('\n'),
-    pinPolicy: server?.pinPolicy ?? 'pin',
-    timeoutSeconds: String(server?.timeoutSeconds ?? 60),
-    trust: server?.trust ?? false,
-  })
+  const [form, setForm] = useState<Draft>(() => draftOf(server))
+  const found = checkDraft(form)
   const set = (change: Partial<typeof form>) => setForm({ ...form, ...change })
+  const problem = (field: keyof Draft) => found[field] ?? problemAt(save.error, field)
   const isProgram = form.transport === 'stdio'
   const save = useMutation({
     mutationFn: () => {
@@ -43,11 +30,11 @@ export function ServerDialog({ server, onClose }: { server?: Server; onClose: ()
         description: form.description,
         name: form.name,
         transport: form.transport,
-        ...(isProgram ? { command: form.command || null, args: lines(form.args), env: pairs(form.env, '=') } : { url: form.url || null, headers: pairs(form.headers, ':') }),
+        ...(isProgram ? { command: form.command || null, args: lines(form.args), env: pairs(form.env, '=') } : { url: form.url.trim() || null, headers: pairs(form.headers, ':') }),
       }
-      const common = { toolFilter: lines(form.toolFilter), pinPolicy: form.pinPolicy, timeoutSeconds: Number(form.timeoutSeconds) || 60, trust: form.trust }
+      const common = { toolFilter: lines(form.toolFilter), pinPolicy: form.pinPolicy, timeoutSeconds: Number(form.timeoutSeconds), trust: form.trust }
       if (!server) return unwrap(api.POST('/api/admin/mcp-servers', { body: { ...own, ...common } }))
-      const body = server.product ? { pinPolicy: form.pinPolicy, trust: form.trust } : { ...own, ...common }
+      const body = server.product ? { pinPolicy: form.pinPolicy, trust: form.trust, timeoutSeconds: common.timeoutSeconds } : { ...own, ...common }
       return unwrap(api.PATCH('/api/admin/mcp-servers/{id}', { params: { path: { id: server.id } }, body }))
     },
     onSuccess: (saved) => {
@@ -59,26 +46,27 @@ export function ServerDialog({ server, onClose }: { server?: Server; onClose: ()
     },
   })
   const text = (field: 'name' | 'description' | 'url' | 'command' | 'timeoutSeconds', label: string, hint?: string, placeholder?: string) => (
-    <Field label={label} hint={hint} problem={problemAt(save.error, field)}>
+    <Field label={label} hint={hint} problem={problem(field)}>
       {(ids) => <Input {...ids} placeholder={placeholder} value={form[field]} onChange={(event) => set({ [field]: event.target.value })} />}
     </Field>
   )
   const area = (field: 'args' | 'env' | 'headers' | 'toolFilter', label: string, hint: string) => (
-    <Field label={label} hint={hint} problem={problemAt(save.error, field)}>
+    <Field label={label} hint={hint} problem={problem(field)}>
       {(ids) => <Textarea {...ids} rows={2} value={form[field]} onChange={(event) => set({ [field]: event.target.value })} className="font-mono text-xs!" />}
     </Field>
   )
+  const timeout = text('timeoutSeconds', 'Timeout of a call in seconds')
   const secretHint = 'One on each line. ${NAME} stands for a secret of the project.'
   return (
     <Dialog
       open
       onClose={onClose}
       title={server ? `Edit ${server.name}` : 'Add an MCP server'}
-      description={server?.product ? `The product ${server.product} brought it: only its trust can be changed here.` : 'It is contacted when it is first needed, or when you inspect it.'}
+      description={server?.product ? `The product ${server.product} brought it: what it is changes with the product. What follows can be changed here.` : 'It is contacted when it is first needed, or when you inspect it.'}
       footer={
         <>
           <Button onClick={onClose}>Discard</Button>
-          <Button variant="primary" busy={save.isPending} disabledReason={form.name ? undefined : 'Give the server a name.'} onClick={() => save.mutate()}>
+          <Button variant="primary" busy={save.isPending} disabledReason={whyNotSaved(form, server?.product)} onClick={() => save.mutate()}>
             {server ? 'Save the server' : 'Add the server'}
           </Button>
         </>
@@ -89,7 +77,7 @@ export function ServerDialog({ server, onClose }: { server?: Server; onClose: ()
           <>
             <div className="grid gap-4 sm:grid-cols-2">
               {text('name', 'Name', 'Unique in the project.')}
-              <Field label="Transport" problem={problemAt(save.error, 'transport')}>
+              <Field label="Transport" problem={problem('transport')}>
                 {(ids) => (
                   <Select {...ids} value={form.transport} onChange={(event) => set({ transport: event.target.value as Server['transport'] })} options={[{ value: 'http', label: 'HTTP' }, { value: 'sse', label: 'HTTP with server-sent events' }, { value: 'stdio', label: 'A program that is started here' }, { value: 'a2a', label: 'An agent of another system (A2A)' }]} />
                 )}
@@ -101,11 +89,12 @@ export function ServerDialog({ server, onClose }: { server?: Server; onClose: ()
             {isProgram ? area('env', 'Environment', `NAME=value. ${secretHint}`) : area('headers', 'Headers', `Name: value. ${secretHint}`)}
             <div className="grid gap-4 sm:grid-cols-2">
               {area('toolFilter', 'Only these tools', 'Names or patterns, one on each line. Empty: all.')}
-              {text('timeoutSeconds', 'Timeout of a call in seconds')}
+              {timeout}
             </div>
           </>
         )}
-        <Field label="When a tool changes" problem={problemAt(save.error, 'pinPolicy')}>
+        {server?.product && timeout}
+        <Field label="When a tool changes" problem={problem('pinPolicy')}>
           {(ids) => <Select {...ids} value={form.pinPolicy} onChange={(event) => set({ pinPolicy: event.target.value as Server['pinPolicy'] })} options={[{ value: 'pin', label: 'Hold it back until somebody accepts it' }, { value: 'warn', label: 'Offer it, and say that it changed' }, { value: 'off', label: 'Offer it' }]} />}
         </Field>
         <Switch label="Accept new tools as they come" checked={form.trust} onChange={(trust) => set({ trust })} />
