@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { showEverywhere, startAll, visit } from './harness'
+import { showEverywhere, startAll, visit, visitAs } from './harness'
 import { seed } from './seed'
 
 type Budgets = { project: { limit: { usd?: number | null; tokens?: number | null } }; agents: { agent: string; limit: { usd?: number | null; tokens?: number | null } }[] }
@@ -59,6 +59,57 @@ it('creates a token that works, and revokes it', async () => {
   expect(await status('/api/graph/objects')).toBe(401)
   misbehaviour.check()
   await context.close()
+})
+
+it('creates a token of one project, and revokes a token together with those that it created', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/tokens`)
+  await page.getByRole('button', { name: 'Create a token' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('Deployment')
+  await dialog.getByLabel('Project').selectOption('All projects')
+  for (const scope of [/^admin:read/, /^admin:write/]) await dialog.getByRole('checkbox', { name: scope }).check()
+  await dialog.getByRole('button', { name: 'Create the token' }).click()
+  const secret = (await dialog.locator('code').innerText()).trim()
+  await dialog.getByRole('button', { name: 'I have copied it' }).click()
+  const projects = await all.server.api<{ id: string; name: string }[]>('GET', '/api/projects')
+  const create = (name: string) => fetch(`${all.server.url}/api/tokens`, { method: 'POST', headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ name, scopes: ['graph:read'] }) })
+  expect((await create('Preview')).status).toBe(201)
+  expect((await tokens()).find((one) => one.name === 'Deployment')?.project ?? null).toBeNull()
+
+  await page.getByRole('button', { name: 'Create a token' }).click()
+  await dialog.getByLabel('Name').fill('Website')
+  await dialog.getByRole('button', { name: 'Create the token' }).click()
+  await dialog.getByRole('button', { name: 'I have copied it' }).click()
+  expect((await tokens()).find((one) => one.name === 'Website')?.project).toBe(projects.find((one) => one.name === 'default')!.id)
+
+  await page.getByRole('button', { name: 'Revoke Deployment' }).click()
+  await dialog.getByText('Tokens that it created stay valid').waitFor()
+  await dialog.getByRole('button', { name: 'Revoke the token' }).click()
+  await dialog.getByText('What it created stays valid').waitFor()
+  await dialog.getByText('Preview', { exact: true }).waitFor()
+  expect((await tokens()).find((one) => one.name === 'Preview')?.revokedAt ?? null).toBeNull()
+  await dialog.getByRole('button', { name: 'Revoke it too' }).click()
+  await page.getByText('The tokens that Deployment created were revoked.').waitFor()
+  expect((await tokens()).find((one) => one.name === 'Preview')?.revokedAt).toBeTruthy()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('rotates the key of the secrets, which only a token of all projects may', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/secrets`)
+  await page.getByRole('button', { name: 'Rotate the key…' }).click()
+  await page.getByRole('dialog').getByText('The secrets of all projects').waitFor()
+  await page.getByRole('button', { name: 'Rotate the key', exact: true }).click()
+  await page.getByText(/^The key is now /).waitFor()
+  misbehaviour.check()
+  await context.close()
+  const bound = await visitAs(all.browser, all.server, ['admin:read', 'admin:write'], { project: 'default' })
+  await bound.page.goto(`${all.server.url}/secrets`)
+  expect(await bound.page.getByRole('button', { name: 'Rotate the key…' }).getAttribute('aria-description')).toContain('A token that spans projects can do this.')
+  bound.misbehaviour.check()
+  await bound.context.close()
 })
 
 it('sets, replaces and deletes a secret', async () => {

@@ -83,8 +83,8 @@ export async function visit(browser: Browser, server: Server, options: { logIn?:
 }
 
 /** Opens a window that is logged in with a new token, which has these scopes alone. */
-export async function visitAs(browser: Browser, server: Server, scopes: string[], options: Omit<Parameters<typeof visit>[2] & object, 'logIn'> = {}): Promise<Visitor> {
-  const { token } = await server.api<{ token: string }>('POST', '/api/tokens', { name: `Test of ${scopes.join(', ')}`, scopes })
+export async function visitAs(browser: Browser, server: Server, scopes: string[], { project, ...options }: Omit<Parameters<typeof visit>[2] & object, 'logIn'> & { project?: string } = {}): Promise<Visitor> {
+  const { token } = await server.api<{ token: string }>('POST', '/api/tokens', { name: `Test of ${scopes.join(', ')}`, scopes, project })
   const visitor = await visit(browser, server, { ...options, logIn: false })
   const login = await visitor.context.request.post(`${server.url}/api/session`, { data: { token } })
   if (!login.ok()) throw new Error(`the login failed: ${login.status()} ${await login.text()}`)

@@ -1,10 +1,10 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Plus } from 'lucide-react'
+import { Plus, RotateCw } from 'lucide-react'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { otherProblem, problemAt } from '~/api/problems'
-import { useScope } from '~/api/session'
+import { useScope, useSession } from '~/api/session'
 import { Button } from '~/ui/Button'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { Dialog } from '~/ui/Dialog'
@@ -24,11 +24,14 @@ export function SecretsPage() {
   const write = useScope('admin:write')
   const [setting, setSetting] = useState<string>()
   const [deleting, setDeleting] = useState<string>()
+  const [rotates, setRotates] = useState(false)
+  const session = useSession()
+  const rotateReason = write.reason ?? (session?.project ? 'Your token belongs to one project, and the key is that of all. A token that spans projects can do this.' : undefined)
   const secrets = useQuery({ queryKey: keys.secrets, enabled: allowed, queryFn: ({ signal }) => unwrap(api.GET('/api/admin/secrets', { signal })) })
   const add = <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => setSetting('')}>Set a secret</Button>
   return (
     <>
-      <PageHeader title="Secrets" description="Keys that external servers need. They are stored encrypted, and nobody can read them here." actions={add} />
+      <PageHeader title="Secrets" description="Keys that external servers need. They are stored encrypted, and nobody can read them here." actions={<><Button icon={<RotateCw aria-hidden size={14} />} disabledReason={rotateReason} onClick={() => setRotates(true)}>Rotate the key…</Button>{add}</>} />
       <Panel>
         {!allowed ? (
           <EmptyState title="You cannot see secrets.">{reason}</EmptyState>
@@ -65,6 +68,7 @@ export function SecretsPage() {
         )}
       </Panel>
       {setting !== undefined && <SetDialog known={setting} onClose={() => setSetting(undefined)} />}
+      {rotates && <RotateDialog onClose={() => setRotates(false)} />}
       {deleting && <DeleteDialog name={deleting} onClose={() => setDeleting(undefined)} />}
     </>
   )
@@ -106,6 +110,23 @@ function DeleteDialog({ name, onClose }: { name: string; onClose: () => void }) 
   return (
     <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Delete ${name}`} action="Delete the secret" danger busy={remove.isPending} error={remove.error}>
       <p>Servers that use it cannot be connected to any more. Its value cannot be restored.</p>
+    </ConfirmDialog>
+  )
+}
+
+/** Encrypts the secrets of all projects with another key. */
+function RotateDialog({ onClose }: { onClose: () => void }) {
+  const rotate = useMutation({
+    mutationFn: () => unwrap(api.POST('/api/admin/secrets/rotate')),
+    onSuccess: ({ key, resealed }) => {
+      toast(`The key is now ${key}.`, { description: `${resealed} ${resealed === 1 ? 'secret was' : 'secrets were'} encrypted again.` })
+      onClose()
+    },
+  })
+  return (
+    <ConfirmDialog open onClose={onClose} onConfirm={() => rotate.mutate()} title="Rotate the key of all secrets" action="Rotate the key" busy={rotate.isPending} error={rotate.error}>
+      <p>The secrets of all projects are encrypted with another key: a new one if the server keeps its key in its data folder, else the first one of EMERGENT_SECRET_KEY. Their values stay, and nothing that uses them stops.</p>
+      <p>A backup that was made before needs the key that it was made with, so keep both together.</p>
     </ConfirmDialog>
   )
 }

@@ -8,6 +8,7 @@ import type { Project, Schemas } from '~/api/types'
 import { Button } from '~/ui/Button'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Input, Switch } from '~/ui/Field'
+import { JsonField } from '~/ui/JsonField'
 import { toast } from '~/ui/toast'
 import { formatCount } from '~/util/format'
 
@@ -17,6 +18,14 @@ const KEPT = [
   ['firingsDays', 'Firings of triggers', 'Only settled ones.'],
 ] as const
 type Days = Record<(typeof KEPT)[number][0], string>
+
+/** What has no control of its own. */
+const WORK = ['selectionRules', 'selectInternalAgents', 'discussions'] as const
+type Work = Pick<Schemas['UpdateProject'], (typeof WORK)[number]>
+const workOf = (project: Project): Work => ({ selectionRules: project.selectionRules ?? [], selectInternalAgents: project.selectInternalAgents ?? false, discussions: project.discussions ?? {} })
+
+/** What was changed. What the text does not name stays as it is. */
+const changesOf = (before: Work, after: unknown): Work => Object.fromEntries(Object.entries((after ?? {}) as Work).filter(([field, value]) => JSON.stringify(value) !== JSON.stringify(before[field as keyof Work])))
 
 const textOf = (days: number | null | undefined) => (days == null ? '' : String(days))
 
@@ -28,6 +37,8 @@ export function ProjectForm({ project }: { project: Project }) {
   const [name, setName] = useState(project.name)
   const [strict, setStrict] = useState(project.strict)
   const [autoDispatch, setAutoDispatch] = useState(project.autoDispatch ?? false)
+  const [work, setWork] = useState<unknown>(() => workOf(project))
+  const [isBroken, setBroken] = useState(false)
   const saved: Days = { runsDays: textOf(project.retention?.runsDays), eventsDays: textOf(project.retention?.eventsDays), firingsDays: textOf(project.retention?.firingsDays) }
   const [days, setDays] = useState(saved)
   const retention = Object.fromEntries(KEPT.filter(([key]) => days[key] !== saved[key]).map(([key]) => [key, days[key] === '' ? null : Number(days[key])]))
@@ -36,10 +47,13 @@ export function ProjectForm({ project }: { project: Project }) {
     ...(strict !== project.strict && { strict }),
     ...(autoDispatch !== (project.autoDispatch ?? false) && { autoDispatch }),
     ...(Object.keys(retention).length > 0 && { retention }),
+    ...changesOf(workOf(project), work),
   }
   const save = useMutation({
     mutationFn: () => unwrap(api.PATCH('/api/projects/{id}', { params: { path: { id: project.id } }, body })),
-    onSuccess: () => {
+    onSuccess: (kept) => {
+      // The API adds what a text leaves out.
+      setWork(workOf(kept))
       toast('The project was saved.')
       void client.invalidateQueries({ queryKey: keys.projects })
     },
@@ -70,8 +84,9 @@ export function ProjectForm({ project }: { project: Project }) {
       </fieldset>
       <Switch label="Refuse types that no template pack describes" checked={strict} onChange={setStrict} />
       <Switch label="Execute new tasks outside of workflows by themselves" checked={autoDispatch} onChange={setAutoDispatch} />
-      <InlineError error={save.error && otherProblem(save.error, ['name', ...KEPT.map(([key]) => `retention.${key}`)])} />
-      <p><Button type="submit" variant="primary" busy={save.isPending} disabledReason={write.reason ?? (Object.keys(body).length === 0 ? 'Nothing was changed yet.' : undefined)}>Save the project</Button></p>
+      <JsonField label="Who gets tasks, and how agents discuss, as JSON" hint="selectionRules: the first pattern that matches a task names its agent. selectInternalAgents: whether internal agents are chosen too. discussions: what holds for those that do not say it." rows={7} value={work} onChange={setWork} onBroken={setBroken} problem={WORK.map((field) => problemAt(save.error, field)).find(Boolean)} />
+      <InlineError error={save.error && otherProblem(save.error, [...WORK, 'name', ...KEPT.map(([key]) => `retention.${key}`)])} />
+      <p><Button type="submit" variant="primary" busy={save.isPending} disabledReason={write.reason ?? (isBroken ? 'Correct the JSON first.' : Object.keys(body).length === 0 ? 'Nothing was changed yet.' : undefined)}>Save the project</Button></p>
     </form>
   )
 }

@@ -1,9 +1,10 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Plus } from 'lucide-react'
 import { useState } from 'react'
-import { api, unwrap, unwrapAll } from '~/api/client'
+import { api, currentProject, unwrap, unwrapAll } from '~/api/client'
 import { keys } from '~/api/keys'
 import { otherProblem, problemAt } from '~/api/problems'
+import { projectsQuery } from '~/api/queries'
 import { useScope, useSession } from '~/api/session'
 import type { Schemas, Scope } from '~/api/types'
 import { Badge } from '~/ui/Badge'
@@ -13,7 +14,7 @@ import { CopyButton } from '~/ui/CopyButton'
 import { Dialog } from '~/ui/Dialog'
 import { EmptyState } from '~/ui/EmptyState'
 import { InlineError } from '~/ui/ErrorState'
-import { Field, Input } from '~/ui/Field'
+import { Field, Input, Select } from '~/ui/Field'
 import { ListEnd } from '~/ui/ListEnd'
 import { ListTable } from '~/ui/ListTable'
 import { Loaded } from '~/ui/Loaded'
@@ -81,8 +82,11 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [days, setDays] = useState('90')
   const [scopes, setScopes] = useState<Scope[]>(['graph:read', 'agents:read'])
+  const spans = !useSession()?.project
+  const [project, setProject] = useState(currentProject() ?? 'default')
+  const projects = useQuery({ ...projectsQuery, enabled: spans }).data?.items ?? []
   const create = useMutation({
-    mutationFn: () => unwrap(api.POST('/api/tokens', { body: { name, scopes, ...(days ? { expiresAt: new Date(Date.now() + Number(days) * 86_400_000).toISOString() } : {}) } })),
+    mutationFn: () => unwrap(api.POST('/api/tokens', { body: { name, scopes, ...(spans && project && { project }), ...(days ? { expiresAt: new Date(Date.now() + Number(days) * 86_400_000).toISOString() } : {}) } })),
     onSuccess: () => void client.invalidateQueries({ queryKey: keys.tokens }),
   })
   const secret = create.data?.token
@@ -103,6 +107,11 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
       <div className="grid gap-4">
         <Field label="Name" hint="Who or what will use it." problem={problemAt(create.error, 'name')}>{(ids) => <Input {...ids} value={name} onChange={(event) => setName(event.target.value)} />}</Field>
         <Field label="Valid for days" hint="Empty: until it is revoked." problem={problemAt(create.error, 'expiresAt')}>{(ids) => <Input {...ids} type="number" min="1" value={days} onChange={(event) => setDays(event.target.value)} />}</Field>
+        {spans && (
+          <Field label="Project" hint={currentProject() ? 'For a token of all projects, open the project default first.' : 'A token of all projects also changes what belongs to the server.'} problem={problemAt(create.error, 'project')}>
+            {(ids) => <Select {...ids} value={project} onChange={(event) => setProject(event.target.value)} options={[...projects.map((one) => ({ value: one.name, label: one.name })), ...(currentProject() ? [] : [{ value: '', label: 'All projects' }])]} />}
+          </Field>
+        )}
         <fieldset className="grid gap-2">
           <legend className="mb-1 text-xs font-medium text-text-2">Scopes</legend>
           {SCOPES.map(([scope, text]) => (
@@ -113,7 +122,7 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
           ))}
         </fieldset>
       </div>
-      <InlineError error={create.error && otherProblem(create.error, ['name', 'expiresAt'])} />
+      <InlineError error={create.error && otherProblem(create.error, ['name', 'expiresAt', 'project'])} />
     </Dialog>
   )
 }
@@ -121,17 +130,30 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
 function RevokeDialog({ token, onClose }: { token: Token; onClose: () => void }) {
   const client = useQueryClient()
   const session = useSession()
+  // A revocation says which tokens this one created. Those that are still valid are a second question.
+  const [left, setLeft] = useState<Schemas['CreatedToken'][]>()
   const revoke = useMutation({
-    mutationFn: () => unwrap(api.DELETE('/api/tokens/{id}', { params: { path: { id: token.id } } })),
-    onSuccess: () => {
-      toast(`The token ${token.name} was revoked.`)
+    mutationFn: (children: boolean) => unwrap(api.DELETE('/api/tokens/{id}', { params: { path: { id: token.id }, query: { children } } })),
+    onSuccess: ({ createdTokens }, children) => {
+      const valid = (createdTokens ?? []).filter((one) => !one.revokedAt)
+      toast(children ? `The tokens that ${token.name} created were revoked.` : `The token ${token.name} was revoked.`)
       void client.invalidateQueries({ queryKey: keys.tokens })
-      onClose()
+      if (valid.length > 0 && !children) setLeft(valid)
+      else onClose()
     },
   })
+  if (left) {
+    const count = left.length === 1 ? 'the token' : `the ${left.length} tokens`
+    return (
+      <ConfirmDialog open onClose={onClose} onConfirm={() => revoke.mutate(true)} title={`Revoke ${count} that ${token.name} created`} action={left.length === 1 ? 'Revoke it too' : 'Revoke them too'} danger busy={revoke.isPending} error={revoke.error}>
+        <p>{token.name} is revoked. What it created stays valid:</p>
+        <ul className="max-h-48 list-disc overflow-auto pl-5">{left.map((one) => <li key={one.id} className="break-all">{one.name}{one.id === session?.tokenId && ', your own token: you will be logged out'}</li>)}</ul>
+      </ConfirmDialog>
+    )
+  }
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => revoke.mutate()} title={`Revoke ${token.name}`} action="Revoke the token" danger busy={revoke.isPending} error={revoke.error}>
-      <p>It stops working at once, and browsers that use it are logged out. This cannot be undone. {token.id === session?.tokenId && 'This is your own token: you will be logged out.'}</p>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => revoke.mutate(false)} title={`Revoke ${token.name}`} action="Revoke the token" danger busy={revoke.isPending} error={revoke.error}>
+      <p>It stops working at once, and browsers that use it are logged out. This cannot be undone. Tokens that it created stay valid until you revoke them too: they are listed next. {token.id === session?.tokenId && 'This is your own token: you will be logged out.'}</p>
     </ConfirmDialog>
   )
 }
