@@ -9,7 +9,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState('')
   // By its id, because results that arrive later move the entries. Until a person chooses, it is the first.
   const [chosen, setChosen] = useState<string>()
-  const { entries, isSearching, problem } = useEntries(text)
+  const { entries, isSearching, problem, note } = useEntries(text)
   const id = useId()
   const index = Math.max(0, entries.findIndex((entry) => entry.id === chosen))
 
@@ -77,6 +77,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
             ))}
             {entries.length === 0 && <p className="px-2 py-6 text-center text-text-2">{isSearching ? 'Searching…' : 'Nothing was found. Try another word.'}</p>}
           </div>
+          {note && <p className="border-t border-line px-4 py-2 text-xs text-text-2">{note}</p>}
           {problem && <p role="alert" className="border-t border-line px-4 py-2 text-xs text-fail">{problem}</p>}
         </Dialog.Popup>
       </Dialog.Portal>

@@ -16,6 +16,8 @@ import { PAGES } from './navigation'
 export type Entry = { id: string; group: string; label: string; hint?: string; run: () => void }
 
 const LIMIT = 5
+/** How many workflows are searched: the API lists them, and has no search. */
+const WORKFLOWS = 100
 const ACTIONS = 'Actions'
 
 /**
@@ -36,7 +38,7 @@ const matches = (text: string, ...fields: (string | undefined)[]) => {
   return text.toLowerCase().split(/\s+/).every((word) => haystack.includes(word))
 }
 
-export function useEntries(text: string): { entries: Entry[]; isSearching: boolean; problem: string | undefined } {
+export function useEntries(text: string): { entries: Entry[]; isSearching: boolean; problem: string | undefined; note: string | undefined } {
   const navigate = useNavigate()
   const actions = useRegisteredActions()
   const scopes = useSession()?.scopes ?? []
@@ -44,7 +46,7 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
   const may = (scope: Scope) => q !== '' && scopes.includes(scope)
 
   const agents = useQuery({ ...agentsQuery, enabled: may('agents:read') })
-  const workflows = useQuery({ ...workflowsQuery(undefined, 100), enabled: may('agents:read') })
+  const workflows = useQuery({ ...workflowsQuery(undefined, WORKFLOWS), enabled: may('agents:read') })
   const runs = useQuery({
     queryKey: ['palette', 'runs', q],
     enabled: may('admin:read'),
@@ -98,6 +100,7 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
   return {
     entries,
     isSearching: [agents, workflows, runs, objects].some((query) => query.isFetching) || q !== text.trim(),
+    note: q !== '' && workflows.data?.cursor ? `Of the workflows, the newest ${WORKFLOWS} were searched.` : undefined,
     problem: failed?.error ? `The search is not complete: ${failed.error.message}` : undefined,
   }
 }

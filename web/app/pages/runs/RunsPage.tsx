@@ -71,6 +71,7 @@ export function RunsPage() {
     )
   }
   const [first, second] = [...selected]
+  const compare = <><GitCompareArrows aria-hidden size={14} />Compare</>
   return (
     <div className="flex h-[calc(100dvh-88px)] min-h-96 flex-col">
       <PageHeader
@@ -78,11 +79,12 @@ export function RunsPage() {
         description="Every run of every agent, as it happens."
         actions={
           <>
-            {selected.size === 2 && (
+            {selected.size === 2 ? (
               <Link to="/runs/compare" search={{ left: first, right: second }} className={buttonClass()}>
-                <GitCompareArrows aria-hidden size={14} />
-                Compare
+                {compare}
               </Link>
+            ) : (
+              <Button disabledReason="Select two runs first.">{compare}</Button>
             )}
             <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={resumeReason} onClick={() => setBulk('resume')}>
               Resume{scope && ` ${scope}`}…

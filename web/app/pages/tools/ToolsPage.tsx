@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
+import { mcpServersQuery } from '~/api/mcp-servers'
 import { toolsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
 import type { Schemas } from '~/api/types'
@@ -30,6 +31,9 @@ export function ToolsPage() {
   const [search, change] = useUrlState(parse)
   const { allowed, reason } = useScope('agents:read')
   const tools = useQuery({ ...toolsQuery, enabled: allowed })
+  const readsServers = useScope('admin:read').allowed
+  const servers = useQuery({ ...mcpServersQuery, enabled: readsServers })
+  const policies = servers.data && new Map(servers.data.items.map((server) => [server.name, server.pinPolicy]))
   const chosen = tools.data?.find((tool) => idOf(tool) === search.tool)
   const isFiltered = Boolean(search.q ?? search.source ?? search.effect)
   const columns: ListColumn<Tool>[] = [
@@ -46,7 +50,7 @@ export function ToolsPage() {
       ),
     },
     { key: 'effect', head: 'Effect', className: 'w-28', cell: (tool) => <Badge tone={EFFECTS[tool.effect]}>{capitalised(tool.effect)}</Badge> },
-    { key: 'source', head: 'Source', from: 'sm', className: 'w-40', cell: (tool) => <Source tool={tool} /> },
+    { key: 'source', head: 'Source', from: 'sm', className: 'w-40', cell: (tool) => <><Source tool={tool} /> <Pinned policy={policies?.get(tool.server ?? '')} /></> },
     { key: 'scope', head: 'Scope', from: 'lg', className: 'w-36', cell: (tool) => <code className="font-mono text-xs text-text-2">{tool.scope ?? '–'}</code> },
   ]
   return (
@@ -78,6 +82,19 @@ export function ToolsPage() {
       {chosen && <ToolDialog tool={chosen} onClose={() => change({ tool: '' })} />}
     </>
   )
+}
+
+const PINS: Record<Schemas['PinPolicy'], [Tone, string, string]> = {
+  pin: ['ok', 'Pinned', 'If it changes, it is held back until somebody accepts the change.'],
+  warn: ['warn', 'Warns', 'If it changes, agents get the change, and a warning is written.'],
+  off: ['idle', 'Not pinned', 'If it changes, agents get the change.'],
+}
+
+/** How a change of the tool is treated: the policy of its server. */
+function Pinned({ policy }: { policy: Schemas['PinPolicy'] | undefined }) {
+  if (!policy) return null
+  const [tone, label, title] = PINS[policy]
+  return <Badge tone={tone} title={title}>{label}</Badge>
 }
 
 function Source({ tool }: { tool: Tool }) {
