@@ -28,7 +28,8 @@ DOC_EXAMPLES := $(shell awk 'FNR == 1 { fences = 0 } /^ *\/\/[\/!] ```/ && ++fen
 WEB_TESTS := $(if $(CI),$(patsubst %,tests/%.test.ts,session overview screens live people inbox chat first-visit))
 
 # The web UI is built with Node when a file of web/ changed. Without Node the program is built without the UI, and says so.
-WEB_SOURCES := $(shell git ls-files -co --exclude-standard web 2>/dev/null || find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print)
+# git also lists files that were deleted and not staged yet, which make could not build: `wildcard` leaves them out.
+WEB_SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard web 2>/dev/null || find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print))
 .PHONY: web
 web: web/.build-stamp
 
