@@ -18,6 +18,7 @@ const GROUPS = [
   { name: 'forms', test: /[\\/]app[\\/]ui[\\/](Dialog|ConfirmDialog|Field|JsonField)/, priority: 1 },
   { name: 'common', minShareCount: 6, priority: 1 },
   { name: 'work', test: /[\\/](pages[\\/](run|inbox|workflow)[\\/]|api[\\/]stream|ui[\\/]Markdown)/, minShareCount: 2 },
+  { name: 'documents', test: /[\\/]pages[\\/]documents?[\\/]/, priority: 1 },
   { name: 'agents', test: /[\\/]pages[\\/](agents|mcp-servers|products)[\\/]/, minShareCount: 2 },
 ]
 

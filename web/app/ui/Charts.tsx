@@ -29,17 +29,6 @@ export function BarChart({ bars, summary, height = 96 }: { bars: Bar[]; summary:
   )
 }
 
-export function Sparkline({ values, summary, width = 96, height = 24 }: { values: number[]; summary: string; width?: number; height?: number }) {
-  const largest = Math.max(1, ...values)
-  const step = values.length > 1 ? width / (values.length - 1) : 0
-  const points = values.map((value, index) => `${(index * step).toFixed(1)},${(height - 2 - (value / largest) * (height - 4)).toFixed(1)}`)
-  return (
-    <svg role="img" aria-label={summary} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
-      <polyline points={points.join(' ')} className="fill-none stroke-accent" strokeWidth="1.5" strokeLinejoin="round" />
-    </svg>
-  )
-}
-
 /** How much of a limit is used. */
 export function Meter({ value, limit, label }: { value: number; limit: number; label: string }) {
   const share = limit > 0 ? Math.min(1, value / limit) : 1
