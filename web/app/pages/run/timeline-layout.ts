@@ -73,7 +73,8 @@ function merge(bars: Bar[]): Bar[] {
   const merged: Bar[] = []
   for (const bar of bars) {
     const before = last.get(bar.lane)
-    if (before && bar.from - before.to < CLOSE && before.tone !== 'open') {
+    // What is at work has a bar of its own, which looks like it.
+    if (before && bar.from - before.to < CLOSE && before.tone !== 'open' && bar.tone !== 'open') {
       before.to = Math.max(before.to, bar.to)
       before.milliseconds += bar.milliseconds
       before.count += 1
