@@ -3,7 +3,7 @@ import { oneOf, type RawSearch } from '~/hooks/use-url-state'
 import { parseSince, parseTime, sinceTime } from '~/util/periods'
 
 export const STATUSES = ['queued', 'running', 'waiting', 'completed', 'failed', 'paused', 'cancelled'] as const
-export const REASONS = ['step_limit', 'timeout', 'error', 'doom_loop', 'budget', 'provider', 'truncated', 'empty', 'invalid_output', 'definition', 'flow'] as const
+export const REASONS = ['step_limit', 'timeout', 'error', 'doom_loop', 'budget', 'provider', 'truncated', 'empty', 'invalid_output', 'definition', 'flow', 'unknown_outcome'] as const
 export const ORIGINS = ['trigger', 'schedule', 'event', 'spawn', 'flow', 'dispatch', 'chat', 'invoke', 'resume'] as const
 
 export type RunSearch = {
