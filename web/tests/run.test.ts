@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { showEverywhere, startAll, visit } from './harness'
 import { rehearsal, trigger, untilStatus, writeScripts } from './seed'
@@ -5,12 +8,18 @@ import { audit, seedWork } from './seed-work'
 
 let all: Awaited<ReturnType<typeof startAll>>
 let run: string
+const folder = mkdtempSync(join(tmpdir(), 'emergent-prices-'))
 beforeAll(async () => {
-  all = await startAll()
+  // Scripts cost nothing, and nothing can be added up only wrongly.
+  writeFileSync(join(folder, 'prices.toml'), '["rehearsal/"]\ninput = 300.0\noutput = 1500.0\n')
+  all = await startAll({ env: { EMERGENT_MODEL_PRICES: join(folder, 'prices.toml') } })
   await seedWork(all.server)
   run = await audit(all.server)
 })
-afterAll(() => all?.stop())
+afterAll(async () => {
+  await all?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
 
 type Detail = { id: string; agentId: string; status: string; resumedAs?: string }
 
@@ -41,6 +50,62 @@ it('shows tokens and cost by step in both themes and widths without a violation'
     await page.getByRole('rowheader', { name: '4', exact: true }).waitFor()
     await page.getByRole('tab', { name: 'Tokens and cost' }).evaluate((tab) => window.scrollTo(0, tab.getBoundingClientRect().top + scrollY - 60))
   }), 180_000)
+
+it('shows what the run changed in each thing, as it was before and as the run left it', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/runs/${run}?tab=writes`)
+  const written = (tool: string, thing: string) => page.getByRole('listitem').filter({ hasText: `${tool}, step 3` }).filter({ hasText: thing })
+  /** The lines that only one side has. */
+  const changes = async (tool: string, thing: string) => {
+    const diff = written(tool, thing).getByRole('region', { name: /^Changes of object / })
+    await diff.waitFor()
+    return (await diff.locator('> div').allInnerTexts()).map((line) => line.replaceAll(/\s+/g, ' ').trim()).filter((line) => /^[+−]/.test(line))
+  }
+  expect(await changes('entities_update', 'Contract/northwind-2026')).toEqual([
+    '− removed: "status": "active"',
+    '+ added: "status": "renegotiate"',
+    '− removed: "annualValueEur": 394000',
+    '+ added: "annualValueEur": 412000',
+    '− removed: "reviewer": "M. Keller"',
+    '+ added: "risk": "high"',
+  ])
+  const created = await changes('entities_create', 'Finding/northwind-fuel-surcharge')
+  expect(created.every((line) => line.startsWith('+'))).toBe(true)
+  expect(created.join('\n')).toContain('"amountEur": 18240')
+  const deleted = await changes('entities_delete', 'Note/northwind-reminder')
+  expect(deleted.every((line) => line.startsWith('−'))).toBe(true)
+  expect(deleted.join('\n')).toContain('Call Northwind about the March invoices')
+  for (const [tool, thing, how] of [['entities_update', 'Contract/', 'Changed'], ['entities_create', 'Finding/', 'Created'], ['entities_delete', 'Note/', 'Deleted']] as const) await written(tool, thing).getByText(how, { exact: true }).first().waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('adds up the tokens, the cost and the calls of the steps to those of the run', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/runs/${run}?tab=steps`)
+  const table = page.getByRole('region', { name: 'Tokens and cost by step' })
+  const steps = table.locator('tbody tr')
+  await expect.poll(() => steps.count(), { timeout: 30_000 }).toBe(4)
+  const heads = await table.getByRole('columnheader').allInnerTexts()
+  const number = (text: string) => Number(/[\d,.]+/.exec(text)?.[0].replaceAll(',', ''))
+  /** The numbers of a row: input, cached, output, dollars, calls. The title has all digits of an amount. */
+  const read = async (row: ReturnType<typeof table.locator>) => {
+    const cells = await row.locator('th, td').allInnerTexts()
+    const usd = await row.locator('[title^="$"]').getAttribute('title')
+    return [...['Input', 'Cached', 'Output', 'Calls'].map((head) => number(cells[heads.indexOf(head)]!)), number(usd!)]
+  }
+  const rows = await Promise.all((await steps.all()).map(read))
+  const sums = rows.reduce((sum, row) => sum.map((value, index) => value + row[index]!))
+  const shown = await read(table.locator('tfoot tr'))
+  for (const [index, sum] of sums.entries()) expect(shown[index]).toBeCloseTo(sum, 6)
+  // Nothing is compared with nothing.
+  for (const row of rows) expect([row[0]! > 0, row[2]! > 0, row[4]! > 0]).toEqual([true, true, true])
+  const { tokenUsage, toolCallSummary } = await all.server.api<{ tokenUsage: { totalInput: number; totalOutput: number; totalCost: number }; toolCallSummary: { total: number } }>('GET', `/api/admin/runs/${run}`)
+  expect([shown[0], shown[2], shown[3]]).toEqual([tokenUsage.totalInput, tokenUsage.totalOutput, toolCallSummary.total])
+  expect(shown[4]).toBeCloseTo(tokenUsage.totalCost, 6)
+  misbehaviour.check()
+  await context.close()
+})
 
 it('shows what was said and done, and loads a call when it is opened', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)

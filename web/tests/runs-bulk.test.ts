@@ -39,6 +39,26 @@ it('selects nothing that a changed filter does not show', async () => {
   await context.close()
 })
 
+it('compares the two runs that are selected, and no other number of them', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/runs`)
+  const compare = page.getByRole('link', { name: 'Compare' })
+  const check = (asked: string) => page.getByRole('row').filter({ hasText: asked }).getByRole('checkbox').check()
+  await check('What is known about tea?')
+  await page.getByRole('button', { name: 'Cancel 1…' }).waitFor()
+  expect(await compare.count()).toBe(0)
+  await check('Which teas are green?')
+  await compare.click()
+  await page.waitForURL(`**/runs/compare?left=${completed}&right=${paused[0]}`)
+  await page.getByRole('rowheader', { name: 'Status' }).waitFor()
+  await page.goBack()
+  for (const asked of ['What is known about tea?', 'Which teas are green?', 'Which teas are black?']) await check(asked)
+  await page.getByRole('button', { name: 'Cancel 3…' }).waitFor()
+  expect(await compare.count()).toBe(0)
+  misbehaviour.check()
+  await context.close()
+})
+
 it('says which of the selected runs can be resumed, and resumes them', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/runs`)

@@ -93,6 +93,31 @@ it('selects tasks with the keyboard and keeps the selection in the URL', async (
   await context.close()
 })
 
+it('says why a task waits, and why its agent got it', async () => {
+  const id = await dispatch(all.server, { tasks: [{ key: 'watch', title: 'Watch the nightly builds', assignedAgent: 'editor' }, { key: 'figures', title: 'Collect the figures', assignedAgent: 'data-analyst' }, { key: 'report', title: 'Report what broke', assignedAgent: 'editor', blockedBy: ['watch', 'figures'] }], model: rehearsal('asleep') })
+  const { page, context, misbehaviour } = await open(`/workflows/${id}?task=watch`)
+  const part = (task: string, title: string) => page.getByRole('region', { name: `Task ${task}` }).locator('section').filter({ has: page.getByRole('heading', { name: title, exact: true }) })
+  await part('watch', 'Why editor').getByText('The task names editor', { exact: true }).waitFor()
+  await part('watch', 'Why editor').locator('code').getByText('editor', { exact: true }).waitFor()
+  expect(await part('watch', 'Why it waits').count()).toBe(0)
+  await page.locator('[data-task=report]').click()
+  await part('report', 'Why it waits').getByText('It starts when “watch”, “figures” are completed.', { exact: true }).waitFor()
+  // No agent has it yet.
+  expect(await page.getByRole('region', { name: 'Task report' }).getByRole('heading', { name: /^Why / }).count()).toBe(1)
+  await all.server.api('POST', `/api/coordination/workflows/${id}/cancel`, {})
+  misbehaviour.check()
+  await context.close()
+})
+
+it('says whom a task waits for that failed', async () => {
+  const { page, context, misbehaviour } = await open(`/workflows/${asked}?task=edit-report`)
+  const panel = page.getByRole('region', { name: 'Task edit-report' })
+  await panel.getByRole('heading', { name: 'Why it waits' }).waitFor()
+  await panel.getByText('It starts when “write-release” is completed.', { exact: true }).waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
 it('follows a workflow live to its end', async () => {
   const id = await dispatch(all.server, { tasks: QUARTER, model: rehearsal('unhurried') })
   const { page, context, misbehaviour } = await open(`/workflows/${id}`)

@@ -2,7 +2,7 @@ import axe from 'axe-core'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { held, showEverywhere, startAll, visit } from './harness'
-import { rehearsal } from './seed'
+import { rehearsal, writeScripts } from './seed'
 import { dispatch, outage, prepareWorkflows, untilWorkflow, walkthrough, type WorkflowView, workflowOf } from './workflow-seed'
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 })
@@ -130,6 +130,56 @@ it('says of a goal that an agent plans its tasks after the dispatch, and which o
   // What was described would be lost in the same tab.
   expect(await plan.getByRole('link', { name: 'task-planner' }).getAttribute('target')).toBe('_blank')
   expect(await dialog.getByRole('button', { name: 'Dispatch', exact: true }).isEnabled()).toBe(true)
+  misbehaviour.check()
+  await context.close()
+})
+
+// The last task does not end, so that the workflow is still at work when a person looks.
+const PLANNED = `
+rules:
+  - when: { agent: task-planner, turn: 1 }
+    answer:
+      text: Two tasks, one after the other.
+      calls:
+        - tool: entities_create
+          input:
+            objects:
+              - { ref: compare, type: SpecTask, properties: { key: compare-invoices, title: Compare the invoices, description: Compare each invoice of March with the agreed rates., assigned_agent: data-analyst } }
+              - { ref: report, type: SpecTask, properties: { key: report-differences, title: Report the differences, description: List what was charged too much., assigned_agent: editor } }
+            relationships: [{ type: blocks, fromRef: compare, toRef: report }]
+  - when: { agent: task-planner }
+    answer: { text: First the comparison and then the report. }
+  - when: { agent: data-analyst }
+    answer: { text: Three invoices are above the agreed rates. }
+  - when: {}
+    delay_ms: 600000
+    answer: { text: The report names three invoices. }
+`
+
+it('dispatches a goal, and shows the tasks that the agent planned as soon as they are there', async () => {
+  writeScripts(all.server, { planned: PLANNED })
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/workflows?dispatch=new`)
+  const dialog = page.getByRole('dialog', { name: 'Dispatch a workflow' })
+  await dialog.getByRole('tab', { name: 'A goal' }).click()
+  await dialog.getByLabel('What is to be done').fill('Compare the invoices of March with the agreed rates')
+  await dialog.getByLabel('Model').fill('rehearsal/planned')
+  const dispatchIt = dialog.getByRole('button', { name: 'Dispatch', exact: true })
+  expect(await dispatchIt.getAttribute('aria-disabled')).toBe('true')
+  await dialog.getByRole('button', { name: 'Check the goal' }).click()
+  await dialog.getByRole('region', { name: 'Plan' }).getByText('There are no tasks to show yet.').waitFor()
+  await dispatchIt.click()
+  await page.waitForURL(/\/workflows\/[0-9a-f-]{36}/)
+  await page.getByRole('heading', { level: 1, name: /Compare the invoices of March/ }).waitFor()
+  await page.locator('[data-task=compare-invoices][data-status=completed]').waitFor()
+  await page.locator('[data-task=report-differences][data-status=in_progress]').click()
+  const panel = page.getByRole('region', { name: 'Task report-differences' })
+  await panel.getByText('List what was charged too much.').waitFor()
+  await page.getByRole('list', { name: 'Decisions' }).getByText('The plan became tasks').waitFor()
+  const id = /workflows\/([0-9a-f-]{36})/.exec(page.url())![1]!
+  const { tasks, description } = await workflowOf(all.server, id)
+  expect([description, tasks.map(({ key, agent }) => [key, agent])]).toEqual(['Compare the invoices of March with the agreed rates', [['compare-invoices', 'data-analyst'], ['report-differences', 'editor']]])
+  await all.server.api('POST', `/api/coordination/workflows/${id}/cancel`)
   misbehaviour.check()
   await context.close()
 })
