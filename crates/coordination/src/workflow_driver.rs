@@ -23,7 +23,7 @@ use emergent_rules::workflow::{
 };
 use emergent_store::{Db, Tx, budget, runs, workflows};
 use pass::Pass;
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 use crate::{
     apply::{self, AttemptEnd, WorkflowWrite, WriteBatch},
@@ -107,6 +107,7 @@ impl WorkflowDriver {
         let mut cached = None;
         // Whether this pass reads the database for changes since the state was loaded.
         let mut check_database = true;
+        let mut last_check = Instant::now();
         // Whether this pass is based on ends of runs that this process notified.
         let mut applied_runs = false;
         loop {
@@ -117,8 +118,11 @@ impl WorkflowDriver {
                     _ => return Ok(()),
                 },
             };
-            if std::mem::replace(&mut check_database, true) && !self.refresh(&mut loaded).await? {
-                continue;
+            if std::mem::replace(&mut check_database, true) {
+                last_check = Instant::now();
+                if !self.refresh(&mut loaded).await? {
+                    continue;
+                }
             }
             // With more budget the tasks may start. Other changes of the workflow say nothing about a refusal.
             let budget = loaded.workflow().settings.budget;
@@ -169,7 +173,12 @@ impl WorkflowDriver {
                     applied_runs = loaded.apply_ended_runs(&mut ended);
                     check_database = !applied_runs;
                 }
-                () = self.dispatcher.slots().freed.notified(), if self.needs_slots => {}
+                () = self.slots.freed(), if self.needs_slots => {
+                    // A free slot changes nothing about the workflow, so the state in memory is enough: a commit on an
+                    // outdated one fails as stale. While slots become free again and again, the wait above
+                    // never ends by its timeout, and a lost wake-up has to be found here.
+                    check_database = last_check.elapsed() >= POLL_INTERVAL;
+                }
                 true = self.judge_answers.next_answer() => {}
             }
             // Changes of foreign blockers do not wake this driver, so they are loaded after every wait.
@@ -348,13 +357,12 @@ impl WorkflowDriver {
 
     /// Starts as many attempts as this server has free slots for.
     async fn start_attempts(&mut self, pass: &mut Pass<'_>) {
-        self.slots.shrink_to(pass.loaded.snapshot.running_attempts());
         let mut actions = decide::startable(&pass.loaded.snapshot, usize::MAX);
         actions.retain(|action| match action {
             Action::StartAttempt(task) => !self.judge_answers.blocks_attempt(*task),
             _ => true,
         });
-        let acquired = self.slots.acquire(actions.len());
+        let acquired = self.slots.exchange(pass.loaded.snapshot.running_attempts(), actions.len());
         self.needs_slots = acquired < actions.len();
         actions.truncate(acquired);
         let snapshot = &pass.loaded.snapshot;
