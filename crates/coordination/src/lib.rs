@@ -31,6 +31,7 @@ mod open_choices;
 mod planning;
 mod prepare_attempt;
 mod run_hooks;
+mod run_times;
 mod service;
 mod session_end;
 pub mod sessions;

@@ -29,7 +29,7 @@ use emergent_store::{
 
 use crate::{
     agent_cards, attempts, discussion::load_discussion, dispatchable::dispatchable_agents,
-    ended_runs::EndedRuns, foreign_blockers,
+    ended_runs::EndedRuns, foreign_blockers, run_times::RunTimes,
 };
 
 /// A workflow with everything that its driver needs for decisions.
@@ -37,6 +37,8 @@ pub(crate) struct LoadedWorkflow {
     pub snapshot: Snapshot,
     /// The newest session of each task.
     pub sessions: HashMap<ObjectId, ObjectId>,
+    /// The times of runs that have ended since the workflow was loaded.
+    pub run_times: HashMap<RunId, RunTimes>,
     /// The discussions of each task's attempt, the oldest first.
     pub discussions: HashMap<ObjectId, Vec<TaskDiscussion>>,
     /// How many discussions were started for the ended attempts at tasks that require a review.
@@ -83,6 +85,7 @@ pub(crate) fn load_workflow(
     let mut loaded = LoadedWorkflow {
         snapshot,
         sessions,
+        run_times: HashMap::new(),
         discussions,
         discussion_counts,
         agents,
@@ -229,6 +232,7 @@ impl LoadedWorkflow {
                 return false;
             }
             self.snapshot.attempts.insert(task, attempt);
+            self.run_times.insert(run.id, RunTimes::from(&run));
             applied = true;
         }
         applied

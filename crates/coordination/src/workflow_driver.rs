@@ -36,6 +36,7 @@ use crate::{
     open_choices::OpenChoices,
     planning,
     prepare_attempt::{self, Models, PreparedAttempt},
+    run_times::RunTimes,
     task_slots::SlotShare,
     workflow_tx::CommitResult,
 };
@@ -210,7 +211,10 @@ impl WorkflowDriver {
             let mut other_runs = Vec::new();
             for run in workflows::list_ended(tx, project, &pending_runs)? {
                 match tasks.get(&run.id) {
-                    Some(task) => attempts.push((task.id, attempts::load_attempt(tx, task, &run)?)),
+                    Some(task) => {
+                        let attempt = attempts::load_attempt(tx, task, &run)?;
+                        attempts.push((task.id, RunTimes::from(&run), attempt));
+                    }
                     None => other_runs.push(run),
                 }
             }
@@ -218,7 +222,10 @@ impl WorkflowDriver {
             Ok::<_, emergent_store::Error>(Some((attempts, other_runs, waiting)))
         };
         let Some((attempts, other_runs, waiting)) = self.db().read(read).await? else { return Ok(false) };
-        attempts.into_iter().for_each(|(task, attempt)| loaded.record_attempt_end(task, attempt));
+        for (task, times, attempt) in attempts {
+            loaded.run_times.insert(attempt.run, times);
+            loaded.record_attempt_end(task, attempt);
+        }
         loaded.set_waiting_runs(&waiting);
         if !other_runs.is_empty() {
             // The run of a turn or of the planner has ended; only a full load reads its result.
@@ -346,6 +353,7 @@ impl WorkflowDriver {
         pass.push(WorkflowWrite::ConcludeAttempt(Box::new(AttemptEnd {
             task: id,
             run: attempt.run,
+            times: pass.loaded.run_times.get(&attempt.run).copied(),
             status: attempt.status,
             session: pass.loaded.sessions.get(&id).copied(),
             transitions,

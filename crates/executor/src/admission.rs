@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use crate::{
     Error, Executor, Result,
-    admission_batch::{AdmissionBatch, AdmittedRun},
+    admission_batch::{AdmissionBatch, AdmittedRun, KnownFacts},
     budget,
     first_messages::first_messages,
     internal_agents,
@@ -109,7 +109,7 @@ pub(crate) fn admit(
     admission: &Admission<'_>,
     start: &StartOptions,
 ) -> Result<Run> {
-    Ok(admit_run(tx, executor, agent, admission, start, None)?.run)
+    Ok(admit_run(tx, executor, agent, admission, start, None, &mut KnownFacts::default())?.run)
 }
 
 /// Like [`admit`], but the run gets the next free slot of this server if there is one, and `admissions`
@@ -122,7 +122,8 @@ pub(crate) fn admit_in_batch(
     admission: &Admission<'_>,
     start: &StartOptions,
 ) -> Result<Run> {
-    let admitted = admit_run(tx, executor, agent, admission, start, admissions.next_owner())?;
+    let owner = admissions.next_owner();
+    let admitted = admit_run(tx, executor, agent, admission, start, owner, &mut admissions.known)?;
     let run = admitted.run.clone();
     admissions.push(admitted);
     Ok(run)
@@ -137,11 +138,15 @@ fn admit_run(
     admission: &Admission<'_>,
     start: &StartOptions,
     owner: Option<Arc<str>>,
+    known: &mut KnownFacts,
 ) -> Result<AdmittedRun> {
     start.check()?;
     // A run that is admitted after its project was deleted would be cancelled by nobody.
-    if !projects::hold_live(tx, agent.project)? {
-        return Err(Error::not_found("project", agent.project));
+    if known.held_project != Some(agent.project) {
+        if !projects::hold_live(tx, agent.project)? {
+            return Err(Error::not_found("project", agent.project));
+        }
+        known.held_project = Some(agent.project);
     }
     check_visibility(tx, agent, admission)?;
     // A resumed child keeps its depth: a resumption must not give it more tools.
@@ -186,7 +191,7 @@ fn admit_run(
         budget_runs: terms.budget_runs.clone(),
         at: now,
     };
-    let budget_status = budget::budget_status(tx, &call)?;
+    let budget_status = budget::budget_status(tx, &call, &mut known.limits)?;
     if let Some(reason) = budget_status.exhausted {
         return Err(Error::Conflict(format!("agent `{}` is not started: {reason}", definition.name)));
     }

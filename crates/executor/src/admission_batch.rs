@@ -3,9 +3,14 @@
 
 use std::sync::Arc;
 
-use emergent_domain::{ids::RunId, run::Run, run_event::RecordedMessage, workflow::WorkflowLink};
+use emergent_domain::{
+    ids::{ProjectId, RunId, WorkflowId},
+    run::Run,
+    run_event::RecordedMessage,
+    workflow::{Limit, WorkflowLink},
+};
 
-use crate::loaded_run::LoadedRun;
+use crate::{budget::KnownLimits, loaded_run::LoadedRun};
 
 /// A run that a transaction admitted.
 pub(crate) struct AdmittedRun {
@@ -24,6 +29,14 @@ pub struct FirstMessages {
     pub messages: Vec<RecordedMessage>,
 }
 
+/// What a transaction knows when it admits a run. It reads the rest.
+#[derive(Debug, Default)]
+pub(crate) struct KnownFacts {
+    /// The project whose row the transaction has locked against its deletion.
+    pub held_project: Option<ProjectId>,
+    pub limits: KnownLimits,
+}
+
 /// Assigns slots to runs while one transaction admits them, and collects their first messages for the
 /// caller.
 pub struct AdmissionBatch {
@@ -31,12 +44,26 @@ pub struct AdmissionBatch {
     free_slots: usize,
     started: Vec<(Run, Option<LoadedRun>)>,
     first_messages: Vec<FirstMessages>,
+    pub(crate) known: KnownFacts,
 }
 
 impl AdmissionBatch {
     /// `owner` is the runner of this process, if it has free slots.
     pub(crate) fn new(owner: Option<Arc<str>>, free_slots: usize) -> Self {
-        Self { owner, free_slots, started: Vec::new(), first_messages: Vec::new() }
+        Self {
+            owner,
+            free_slots,
+            started: Vec::new(),
+            first_messages: Vec::new(),
+            known: KnownFacts::default(),
+        }
+    }
+
+    /// Says that the transaction has locked the row of a live project against its deletion, and of one of its workflows, which
+    /// has this limit. Admissions do not read them again.
+    pub fn set_locked(&mut self, project: ProjectId, workflow: WorkflowId, limit: Limit) {
+        self.known.held_project = Some(project);
+        self.known.limits.workflow = Some((workflow, limit));
     }
 
     /// Returns the runs that were admitted as running, which the caller drives after the commit.

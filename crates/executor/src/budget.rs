@@ -5,17 +5,21 @@
 //! settle for far less than they reserved. If it would not fit even then, it gets a shorter answer or
 //! is refused.
 
-use std::time::Duration;
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    time::Duration,
+};
 
 use emergent_domain::{
     agent::ModelConfig,
     chat::{Turn, Usage},
+    ids::{ProjectId, WorkflowId},
     workflow::{Amount, Limit, to_microusd},
 };
 use emergent_llm::{Delta, Error, Models, ToolSpec};
 use emergent_store::{
     Tx,
-    budget::{self, BUDGET_KINDS, BudgetKind, Counters, Limits, NewModelCall},
+    budget::{self, BUDGET_KINDS, BudgetKind, Counters, DayLimits, Limits, NewModelCall},
 };
 
 use crate::{Result, context};
@@ -220,6 +224,31 @@ pub(crate) fn reserve(
     })
 }
 
+/// Limits that one transaction has read already. They are good for this transaction only.
+#[derive(Debug, Default)]
+pub(crate) struct KnownLimits {
+    /// The limit of a workflow whose row the transaction has locked.
+    pub workflow: Option<(WorkflowId, Limit)>,
+    days: HashMap<(ProjectId, String), DayLimits>,
+}
+
+impl KnownLimits {
+    /// The limits that apply to a call.
+    fn limits_for(&mut self, tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Limits, emergent_store::Error> {
+        let day = match self.days.entry((call.project, call.agent.clone())) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(unknown) => *unknown.insert(budget::day_limits(tx, call.project, &call.agent)?),
+        };
+        let workflow = match (call.workflow, self.workflow) {
+            (Some(id), Some((known, limit))) if id == known => limit,
+            (Some(id), _) => budget::workflow_limit(tx, call.project, id)?,
+            (None, _) => Limit::default(),
+        };
+        let runs = budget::run_limits(tx, call.project, &call.budget_runs)?;
+        Ok(Limits { workflow, runs, ..Limits::from_day(day) })
+    }
+}
+
 /// Whether budgets apply to a run, and whether one of them is exhausted.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct BudgetStatus {
@@ -230,12 +259,13 @@ pub(crate) struct BudgetStatus {
     pub exhausted: Option<String>,
 }
 
-/// Checks the budgets that apply to a run before it is admitted.
+/// Checks the budgets that apply to a run before it is admitted. `known` are limits that the transaction has read.
 pub(crate) fn budget_status(
     tx: &mut Tx<'_>,
     call: &NewModelCall,
+    known: &mut KnownLimits,
 ) -> Result<BudgetStatus, emergent_store::Error> {
-    let limits = budget::limits_for(tx, call.project, call.workflow, &call.agent, &call.budget_runs)?;
+    let limits = known.limits_for(tx, call)?;
     let kinds = limits.kinds();
     if kinds.is_empty() {
         return Ok(BudgetStatus::default());

@@ -35,8 +35,8 @@ pub struct WriteContext {
     pub packs: Arc<PackSet>,
     pub author: Author,
     pub now: Timestamp,
-    /// The tasks that the writer decides about. Not public: only [`Graph::workflow_write_context`] and
-    /// [`Graph::unassigned_write_context`] give a writer more than an editor may do.
+    /// The tasks that the writer decides about. Not public: only [`Graph::workflow_write_context`],
+    /// [`Graph::dispatcher_write_context`] and [`Graph::unassigned_write_context`] give a writer more than an editor may do.
     pub(crate) decides: DecidesTasks,
     /// Whether the writer may link tasks and discussions to workflows, runs and decisions. Not public: only
     /// [`WriteContext::with_links`] sets it.
@@ -117,8 +117,12 @@ impl WriteContext {
 impl Graph {
     /// Loads the context of a write. Returns `NotFound` if the project was deleted.
     pub fn write_context(&self, tx: &mut Tx<'_>, actor: Actor) -> Result<WriteContext> {
-        let project =
-            projects::get(tx, actor.project)?.ok_or_else(|| Error::not_found("project", actor.project))?;
+        let project = projects::get(tx, actor.project)?;
+        self.context_for(tx, actor, project)
+    }
+
+    fn context_for(&self, tx: &mut Tx<'_>, actor: Actor, project: Option<Project>) -> Result<WriteContext> {
+        let project = project.ok_or_else(|| Error::not_found("project", actor.project))?;
         let packs = self.project_packs(tx, &project)?;
         Ok(WriteContext {
             packs,
@@ -147,6 +151,26 @@ impl Graph {
             workflows::lock(tx, actor.project, id)?.ok_or_else(|| Error::not_found("workflow", id))?;
         let ctx = self.write_context(tx, actor)?;
         Ok((WriteContext { decides: DecidesTasks::Of(id), ..ctx }, workflow))
+    }
+
+    /// As [`Graph::workflow_write_context`], for the dispatcher that owns the workflow; `None` if it does not. The caller ends
+    /// its transaction with `workflows::write_decisions`, which increments the revision. With `holds_project`,
+    /// the project is not deleted before the transaction ends.
+    pub fn dispatcher_write_context(
+        &self,
+        tx: &mut Tx<'_>,
+        actor: Actor,
+        id: WorkflowId,
+        owner: &str,
+        holds_project: bool,
+    ) -> Result<Option<(WriteContext, Workflow)>> {
+        let Some(workflow) = workflows::lock_owned(tx, actor.project, id, owner)? else { return Ok(None) };
+        let project = match holds_project {
+            true => projects::hold(tx, actor.project)?,
+            false => projects::get(tx, actor.project)?,
+        };
+        let ctx = self.context_for(tx, actor, project)?;
+        Ok(Some((WriteContext { decides: DecidesTasks::Of(id), ..ctx }, workflow)))
     }
 
     /// Loads the context of a writer that decides about tasks without a workflow: no dispatcher drives

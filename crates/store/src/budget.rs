@@ -33,7 +33,10 @@ pub use counters::{
 };
 use counters::{CounterKeys, add_to_counter, lock_existing};
 pub use day_start::{DayStart, OpenedDay};
-pub use limits::{Limits, get_day_limit, limits_for, list_day_limits, remove_day_limit, set_day_limit};
+pub use limits::{
+    DayLimits, Limits, day_limits, get_day_limit, limits_for, list_day_limits, remove_day_limit, run_limits,
+    set_day_limit, workflow_limit,
+};
 pub use spend::{SpendShare, WorkflowSpend, day_counters, workflow_spend};
 
 /// A model call that is about to be made.

@@ -77,6 +77,13 @@ pub fn lock(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     tx.query_opt(&sql, params![id], Project::from_row)
 }
 
+/// As [`get`]; the project stays live until the transaction ends, as with [`hold_live`].
+pub fn hold(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
+    let sql =
+        format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL{}", tx.for_share());
+    tx.query_opt(&sql, params![id], Project::from_row)
+}
+
 /// Whether a project is live. It stays so until the transaction ends: its deletion waits for this transaction.
 pub fn hold_live(tx: &mut Tx<'_>, id: ProjectId) -> Result<bool> {
     let sql = format!("SELECT 1 FROM projects WHERE id = $1 AND deleted_at IS NULL{}", tx.for_share());

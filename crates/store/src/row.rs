@@ -86,6 +86,17 @@ impl Tx<'_> {
         self.execute(&format!("{head} ({}) {tail}", page::placeholders(1, params.len())), &params)
     }
 
+    /// Like [`Tx::insert_row`], for a row that has no duplicate; see [`Tx::execute_later`].
+    pub(crate) fn insert_row_later<'a, R: InsertRow, const N: usize>(
+        &mut self,
+        row: &'a R,
+        more: [(&str, Param<'a>); N],
+    ) -> Result<()> {
+        let head = R::insert_head(&more.each_ref().map(|(column, _)| *column));
+        let params = row.insert_params(more.map(|(_, value)| value))?;
+        self.execute_later(&format!("{head} ({}) ", page::placeholders(1, params.len())), &params)
+    }
+
     /// Inserts one row from pairs of column and value. `tail` is SQL after the values.
     pub(crate) fn insert_columns<'a>(
         &mut self,

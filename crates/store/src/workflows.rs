@@ -1,5 +1,5 @@
 //! Workflows: their rows, their events, and which dispatcher owns them. Each transaction of a dispatcher
-//! starts with [`fence`], which only the owner of the workflow passes.
+//! starts with [`lock_owned`] or [`fence`], which only the owner of the workflow passes.
 
 use std::collections::HashSet;
 
@@ -22,6 +22,7 @@ use crate::{
 
 mod active;
 mod claims;
+mod decisions;
 mod discussion_counts;
 mod open_sessions;
 mod progress;
@@ -29,6 +30,7 @@ mod standing;
 
 pub use active::{count_active, count_active_in, has_active_for_schedule};
 pub use claims::{ClaimLimits, claim};
+pub use decisions::{lock_owned, write_decisions};
 pub use discussion_counts::count_discussions;
 pub use open_sessions::{OpenSession, list_open_sessions};
 pub use progress::{WorkflowProgress, progress};
@@ -145,7 +147,7 @@ pub fn list(
 }
 
 /// Extends the leases of a dispatcher and returns the workflows it still owns. Skips rows that are
-/// locked right now: a transaction that passes the [`fence`] extends the lease as well.
+/// locked right now: a transaction that passes the [`fence`] or [`write_decisions`] extends the lease as well.
 pub fn renew(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<Vec<WorkflowId>> {
     let skip = tx.skip_locked();
     let owned = "SELECT id FROM workflows WHERE owner = $1 AND status IN ('planning', 'running')";
@@ -239,9 +241,13 @@ pub fn append_own_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowE
             |row| row.get(0),
         )?
         .unwrap_or(count);
-    // A model can write NUL, which PostgreSQL does not store in JSON, so it is replaced.
-    let data_text = |event: &NewWorkflowEvent| event.data.to_string().replace("\\u0000", "\\ufffd");
-    let texts: Vec<String> = events.iter().map(data_text).collect();
+    insert_events(tx, id, newest, events)
+}
+
+/// Inserts events, of which the last one gets the `seq` `newest`.
+fn insert_events(tx: &mut Tx<'_>, id: WorkflowId, newest: i64, events: &[NewWorkflowEvent]) -> Result<()> {
+    let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
+    let texts: Vec<String> = events.iter().map(NewWorkflowEvent::data_text).collect();
     let rows: Vec<Vec<Param<'_>>> = events
         .iter()
         .zip(&texts)
@@ -274,6 +280,13 @@ pub struct NewWorkflowEvent {
     pub run: Option<RunId>,
     pub data: Value,
     pub at: Timestamp,
+}
+
+impl NewWorkflowEvent {
+    /// The data as it is stored. A model can write NUL, which PostgreSQL does not store in JSON, so it is replaced.
+    fn data_text(&self) -> String {
+        self.data.to_string().replace("\\u0000", "\\ufffd")
+    }
 }
 
 /// Events after a `seq`, in order.

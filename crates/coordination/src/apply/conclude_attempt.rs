@@ -2,7 +2,6 @@
 
 use emergent_domain::{
     ids::{ObjectId, RunId},
-    run::Run,
     task::{Task, TaskStatus},
     workflow_event::{TaskMove, WorkflowEventBody},
 };
@@ -19,6 +18,7 @@ use serde_json::{Value, json};
 use super::AttemptEnd;
 use crate::{
     error::{Error, Result},
+    run_times::RunTimes,
     session_end::end_session,
     workflow_tx::{NewEdge, WorkflowTx, run_author},
 };
@@ -29,9 +29,11 @@ const MAX_SUMMARY_CHARS: usize = 2_000;
 impl WorkflowTx<'_, '_> {
     /// Closes the session of an ended attempt, stores its verdict, and writes the transitions of tasks.
     pub(super) fn conclude_attempt(&mut self, end: &AttemptEnd) -> Result<()> {
-        let run = runs::get(self.tx, self.workflow.project, end.run)?;
-        let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));
-        self.applied.queue_times.extend(queued);
+        let times = match end.times {
+            Some(times) => Some(times),
+            None => runs::get(self.tx, self.workflow.project, end.run)?.as_ref().map(RunTimes::from),
+        };
+        self.applied.queue_times.extend(times.and_then(|times| times.queued()));
         let author = run_author(end.run);
         let mut known_stats = None;
         if let Some(session) = end.session {
@@ -50,13 +52,14 @@ impl WorkflowTx<'_, '_> {
                 self.draft_edges(author, &[NewEdge::new("has_result", session, result)])?;
             }
         }
-        let metrics = match run.filter(|_| end.is_only_run) {
-            Some(run) => self.task_metrics(&[run], known_stats)?,
+        let runs = match times.filter(|_| end.is_only_run) {
+            Some(times) => vec![(end.run, times)],
             None => {
                 let runs = workflows::list_task_runs(self.tx, self.workflow.id, end.task)?;
-                self.task_metrics(&runs, known_stats)?
+                runs.iter().map(|run| (run.id, RunTimes::from(run))).collect()
             }
         };
+        let metrics = self.task_metrics(&runs, known_stats)?;
         for (step, task) in &end.transitions {
             let is_own_task = step.task == end.task;
             let mut changes = transition_properties(step, task);
@@ -80,22 +83,22 @@ impl WorkflowTx<'_, '_> {
     /// of them may be known.
     fn task_metrics(
         &mut self,
-        runs: &[Run],
+        runs: &[(RunId, RunTimes)],
         known_stats: Option<(RunId, ConversationStats)>,
     ) -> Result<Value> {
         let (mut seconds, mut tokens, mut model_calls) = (0.0, 0, 0);
-        for run in runs {
+        for (run, times) in runs {
             let stats = match known_stats {
-                Some((known, stats)) if known == run.id => stats,
-                _ => workflows::conversation_stats(self.tx, run.id)?,
+                Some((known, stats)) if known == *run => stats,
+                _ => workflows::conversation_stats(self.tx, *run)?,
             };
             tokens += stats.input_tokens + stats.output_tokens;
             model_calls += stats.model_calls;
-            if let Some(started) = run.started_at {
-                seconds += run.completed_at.unwrap_or(self.now).since(started).as_secs_f64();
+            if let Some(started) = times.started {
+                seconds += times.ended.unwrap_or(self.now).since(started).as_secs_f64();
             }
         }
-        let started = runs.iter().filter_map(|run| run.started_at).min().unwrap_or(self.now);
+        let started = runs.iter().filter_map(|(_, times)| times.started).min().unwrap_or(self.now);
         Ok(json!({
             "start_time": started,
             "completion_time": self.now,

@@ -29,6 +29,7 @@ use emergent_store::{Tx, workflows};
 use crate::{
     discussion,
     error::{Error, Result},
+    run_times::RunTimes,
     session_end,
     sessions::{self, GraphDrafts},
     workflow_tx::{CommitResult, WorkflowTx},
@@ -151,6 +152,8 @@ pub(crate) struct NewAttempt {
 pub(crate) struct AttemptEnd {
     pub task: ObjectId,
     pub run: RunId,
+    /// When the run was started and ended; `None` if it has to be read.
+    pub times: Option<RunTimes>,
     pub status: RunStatus,
     pub session: Option<ObjectId>,
     /// Each transition with its task as it was before.
@@ -170,16 +173,19 @@ pub(crate) fn apply(
     batch: &WriteBatch,
 ) -> Result<CommitResult> {
     let id = batch.workflow;
-    let Some((revision, _)) = workflows::fence(tx, id, &batch.owner, batch.lease_until)? else {
-        return Err(Error::Lost(id));
-    };
-    if revision != batch.revision + 1 {
+    let actor = Actor { project: batch.project, author: Author::System };
+    let starts_runs = batch.writes.iter().any(|write| write.run_count() > 0);
+    let context = executor.graph().dispatcher_write_context(tx, actor, id, &batch.owner, starts_runs)?;
+    let Some((writer, workflow)) = context else { return Err(Error::Lost(id)) };
+    if workflow.revision != batch.revision {
         return Err(Error::Stale(id));
     }
-    let actor = Actor { project: batch.project, author: Author::System };
-    let (writer, workflow) = executor.graph().workflow_write_context(tx, actor, id)?;
+    if starts_runs {
+        admissions.set_locked(batch.project, id, workflow.settings.budget);
+    }
     let now = writer.now;
-    let applied = CommitResult { revision, ..CommitResult::default() };
+    // If another write of this transaction increments the revision as well, the driver loads the workflow again.
+    let applied = CommitResult { revision: batch.revision + 1, ..CommitResult::default() };
     let mut writing = WorkflowTx {
         tx,
         executor,
@@ -197,7 +203,7 @@ pub(crate) fn apply(
     }
     let WorkflowTx { tx, admissions, writer, events, applied, drafts, .. } = writing;
     sessions::write_drafts(tx, &writer, drafts, admissions)?;
-    workflows::append_own_events(tx, id, &events)?;
+    workflows::write_decisions(tx, id, batch.lease_until, &events)?;
     Ok(applied)
 }
 

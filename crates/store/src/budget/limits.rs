@@ -33,6 +33,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The limits of a day, without any other limit.
+    pub fn from_day(day: DayLimits) -> Self {
+        Self { project_day: day.project, agent_day: day.agent, ..Self::default() }
+    }
+
     pub fn get(&self, kind: BudgetKind) -> Limit {
         match kind {
             BudgetKind::Workflow => self.workflow,
@@ -57,30 +62,53 @@ pub fn limits_for(
     agent: &str,
     runs: &[RunId],
 ) -> Result<Limits> {
-    let mut limits = Limits::default();
-    let day_limits = tx.query(
+    let day = day_limits(tx, project, agent)?;
+    let workflow = match workflow {
+        Some(id) => workflow_limit(tx, project, id)?,
+        None => Limit::default(),
+    };
+    Ok(Limits { workflow, runs: run_limits(tx, project, runs)?, ..Limits::from_day(day) })
+}
+
+/// The limits of a day.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DayLimits {
+    pub project: Limit,
+    pub agent: Limit,
+}
+
+/// The limits of a project and of one of its agents per day.
+pub fn day_limits(tx: &mut Tx<'_>, project: ProjectId, agent: &str) -> Result<DayLimits> {
+    let mut limits = DayLimits::default();
+    let rows = tx.query(
         &format!(
             "SELECT agent, {LIMIT_COLUMNS} FROM budget_limits WHERE project_id = $1 AND agent IN ('', $2)"
         ),
         params![project, agent],
         from_row,
     )?;
-    for (agent, limit) in day_limits {
+    for (agent, limit) in rows {
         // The limit of the project has an empty agent name.
         if agent.is_empty() {
-            limits.project_day = limit;
+            limits.project = limit;
         } else {
-            limits.agent_day = limit;
+            limits.agent = limit;
         }
     }
-    if let Some(id) = workflow {
-        let sql = "SELECT settings FROM workflows WHERE id = $1 AND coalesce(project_id = $2, false)";
-        let read = |row: &Row<'_>| row.read::<WorkflowSettings>(0, "workflows", "settings");
-        if let Some(settings) = tx.query_opt(sql, params![id, project], read)? {
-            limits.workflow = settings.budget;
-        }
-    }
-    for (limit, run) in limits.runs.iter_mut().zip(runs) {
+    Ok(limits)
+}
+
+/// The limit of a workflow.
+pub fn workflow_limit(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Limit> {
+    let sql = "SELECT settings FROM workflows WHERE id = $1 AND coalesce(project_id = $2, false)";
+    let read = |row: &Row<'_>| row.read::<WorkflowSettings>(0, "workflows", "settings");
+    Ok(tx.query_opt(sql, params![id, project], read)?.map(|settings| settings.budget).unwrap_or_default())
+}
+
+/// The limits of runs, in their order.
+pub fn run_limits(tx: &mut Tx<'_>, project: ProjectId, runs: &[RunId]) -> Result<[Limit; MAX_BUDGET_RUNS]> {
+    let mut limits = [Limit::default(); MAX_BUDGET_RUNS];
+    for (limit, run) in limits.iter_mut().zip(runs) {
         let sql = "SELECT terms FROM agent_runs WHERE id = $1 AND coalesce(project_id = $2, false)";
         let read = |row: &Row<'_>| row.read::<RunTerms>(0, "agent_runs", "terms");
         *limit =

@@ -82,7 +82,15 @@ const COLUMNS: &str = Run::COLUMNS;
 
 /// Inserts a run.
 pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
-    tx.insert_row(run, [("model", Param::from(run.model.to_string()))], "")?;
+    let model = [("model", Param::from(run.model.to_string()))];
+    // Each of these has at most one such run. A duplicate has to reach the caller, who knows what it means.
+    let is_unique =
+        run.workflow_link.discussion.is_some() || run.resumed_from.is_some() || run.schedule.is_some();
+    if is_unique {
+        tx.insert_row(run, model, "")?;
+    } else {
+        tx.insert_row_later(run, model)?;
+    }
     tx.wake(&project_events::channel(run.project))
 }
 

@@ -29,6 +29,7 @@ mod values;
 mod vector_indexes;
 mod waiting;
 mod wake;
+mod workflow_decisions;
 
 use emergent_store::{Db, Result, Tx, params};
 

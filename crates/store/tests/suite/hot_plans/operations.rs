@@ -248,7 +248,7 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
         Ok(())
     }),
     ("deciding for a workflow", 80, |tx| {
-        assert!(workflows::fence(tx, WORKFLOW, OWNER, now() + LEASE)?.is_some());
+        assert!(workflows::lock_owned(tx, PROJECT, WORKFLOW, OWNER)?.is_some());
         let started = NewWorkflowEvent {
             kind: "task_started",
             task: Some(TASK),
@@ -256,7 +256,7 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
             data: json!({}),
             at: now(),
         };
-        workflows::append_own_events(tx, WORKFLOW, &[started])
+        workflows::write_decisions(tx, WORKFLOW, now() + LEASE, &[started])
     }),
     ("changing a task of a workflow", 60, |tx| {
         assert!(workflows::bump_revision(tx, PROJECT, WORKFLOW)?);
