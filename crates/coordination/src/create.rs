@@ -19,7 +19,9 @@ use emergent_domain::{
 use emergent_graph::{Error, Result, WriteContext, objects, relationships};
 use emergent_rules::workflow::discussion::max_participants;
 use emergent_store::{
-    Tx, projects, runs, tasks,
+    Tx,
+    objects::EndObject,
+    projects, runs, tasks,
     workflows::{self, NewWorkflowEvent},
 };
 use serde_json::Map;
@@ -62,35 +64,43 @@ pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow
         cause_depth: run.cause_depth,
         traceparent: run.terms.traceparent,
     });
-    create_workflow_with_origin(tx, writer, new, origin.unwrap_or_default())
+    let agents = NameableAgents::load(tx, writer.project.id, writer.author)?;
+    create_workflow_with_origin(tx, writer, new, agents, origin.unwrap_or_default())
 }
 
-/// Like [`create_workflow`], with what the caller knows about its origin.
+/// Like [`create_workflow`], with what the caller knows: the agents that it may name, and the origin of the workflow.
 pub(crate) fn create_workflow_with_origin(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
     new: &NewWorkflow,
+    agents: NameableAgents,
     origin: WorkflowOrigin,
 ) -> Result<CreatedWorkflow> {
-    let references = TaskReferences::for_new_workflow(tx, writer)?;
+    let references = TaskReferences::for_new_workflow(writer, agents);
     let problems = references.problems(&new.tasks, new.settings.max_tasks);
     Invalid::if_any(problems)?;
     let status = if new.tasks.is_empty() { WorkflowStatus::Planning } else { WorkflowStatus::Running };
-    let workflow = workflow_row(writer, status, &new.description, &new.settings, origin);
-    workflows::insert(tx, &workflow)?;
-    record_start(tx, &workflow, new.tasks.len())?;
-    let tasks = create_tasks(tx, writer, workflow.id, &new.tasks, &references)?;
-    Ok(CreatedWorkflow { workflow, tasks })
+    let mut workflow = workflow_row(writer, status, &new.description, &new.settings, origin);
+    // The ids are chosen before the tasks are written, so that all events are written at once.
+    let tasks: Vec<(ObjectId, &NewTask)> = new.tasks.iter().map(|task| (ObjectId::new(), task)).collect();
+    let mut events = vec![start_event(&workflow, new.tasks.len())];
+    events.extend(tasks.iter().map(|(id, task)| added_event(writer, *id, task)));
+    let writer = writer.insert_workflow(tx, &mut workflow, &events)?;
+    let created = create_tasks(tx, &writer, workflow.id, &tasks)?;
+    let edges = task_edges(&new.tasks, &ids_by_key(&tasks))?;
+    let end = |task: &Object| (task.id, EndObject { type_: task.type_.clone(), updated_at: task.updated_at });
+    // `problems` has found no cycle among the tasks.
+    relationships::create_all_between_new(tx, &writer, &edges, &created.iter().map(end).collect())?;
+    Ok(CreatedWorkflow { workflow, tasks: created })
 }
 
-/// Checks the tasks of a workflow that is not created yet, as if this author created it.
+/// Checks the tasks of a workflow that is not created yet, as if somebody created it who may name these agents.
 pub(crate) fn check_new_tasks(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    author: Author,
+    agents: NameableAgents,
     new: &NewWorkflow,
 ) -> Result<()> {
-    let agents = NameableAgents::load(tx, project, author)?;
     let coordination = projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
     let references = TaskReferences { tasks: HashMap::new(), agents, discussions: coordination.discussions };
     Ok(Invalid::if_any(references.problems(&new.tasks, new.settings.max_tasks))?)
@@ -133,13 +143,16 @@ pub(crate) fn workflow_row(
 
 /// Records the event that a workflow was created with so many tasks.
 pub(crate) fn record_start(tx: &mut Tx<'_>, workflow: &Workflow, tasks: usize) -> Result<()> {
+    Ok(workflows::append_events(tx, workflow.id, &[start_event(workflow, tasks)])?)
+}
+
+fn start_event(workflow: &Workflow, tasks: usize) -> NewWorkflowEvent {
     let started = WorkflowEventBody::WorkflowStarted {
         description: workflow.description.clone(),
         status: workflow.status,
         tasks,
     };
-    let event = new_event(None, workflow.started_by_run, &started, workflow.created_at);
-    Ok(workflows::append_events(tx, workflow.id, &[event])?)
+    new_event(None, workflow.started_by_run, &started, workflow.created_at)
 }
 
 /// Adds tasks to a workflow that has not ended.
@@ -159,7 +172,18 @@ pub fn add_tasks(
     }
     let references = TaskReferences::for_workflow(tx, writer, workflow)?;
     Invalid::if_any(references.problems(new, locked.settings.max_tasks))?;
-    create_tasks(tx, writer, workflow, new, &references)
+    if new.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tasks: Vec<(ObjectId, &NewTask)> = new.iter().map(|task| (ObjectId::new(), task)).collect();
+    let created = create_tasks(tx, writer, workflow, &tasks)?;
+    let mut ids = references.tasks;
+    ids.extend(ids_by_key(&tasks));
+    relationships::create_all(tx, writer, &task_edges(new, &ids)?)?;
+    let events: Vec<NewWorkflowEvent> =
+        tasks.iter().map(|(id, task)| added_event(writer, *id, task)).collect();
+    workflows::append_events(tx, workflow, &events)?;
+    Ok(created)
 }
 
 /// What new tasks can refer to.
@@ -172,15 +196,15 @@ struct TaskReferences {
 }
 
 impl TaskReferences {
-    fn for_new_workflow(tx: &mut Tx<'_>, writer: &WriteContext) -> Result<Self> {
-        let agents = NameableAgents::load(tx, writer.project.id, writer.author)?;
+    fn for_new_workflow(writer: &WriteContext, agents: NameableAgents) -> Self {
         let discussions = writer.project.coordination.discussions.clone();
-        Ok(Self { tasks: HashMap::new(), agents, discussions })
+        Self { tasks: HashMap::new(), agents, discussions }
     }
 
     fn for_workflow(tx: &mut Tx<'_>, writer: &WriteContext, workflow: WorkflowId) -> Result<Self> {
         let tasks = tasks::list_keys(tx, writer.project.id, workflow)?.into_iter().collect();
-        Ok(Self { tasks, ..Self::for_new_workflow(tx, writer)? })
+        let agents = NameableAgents::load(tx, writer.project.id, writer.author)?;
+        Ok(Self { tasks, ..Self::for_new_workflow(writer, agents) })
     }
 
     /// Returns every reason why these tasks cannot be created.
@@ -348,26 +372,34 @@ fn find_cycle(new: &[NewTask]) -> Option<(usize, String)> {
     ))
 }
 
-/// Writes tasks that were checked, with their `blocks` and `verifies` edges and their events.
+/// Writes tasks that were checked, with these ids.
 fn create_tasks(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
     workflow: WorkflowId,
-    new: &[NewTask],
-    references: &TaskReferences,
+    new: &[(ObjectId, &NewTask)],
 ) -> Result<Vec<Object>> {
     if new.is_empty() {
         return Ok(Vec::new());
     }
-    let draft = |(index, task): (usize, &NewTask)| {
+    let draft = |(index, (id, task)): (usize, &(ObjectId, &NewTask))| {
         objects::ObjectDraft::new(task.to_object(Some(workflow)))
+            .map(|draft| draft.with_id(*id))
             .map_err(|invalid| invalid.prefixed(&format!("tasks[{index}]")))
     };
     let drafts: Vec<objects::ObjectDraft> = new.iter().enumerate().map(draft).collect::<Result<_, _>>()?;
-    let created = objects::create_all(tx, &writer.with_links(), &drafts)?;
-    let mut ids = references.tasks.clone();
-    ids.extend(new.iter().zip(&created).map(|(task, object)| (task.key.clone(), object.id)));
+    objects::create_all(tx, &writer.with_links(), &drafts)
+}
 
+fn ids_by_key(new: &[(ObjectId, &NewTask)]) -> HashMap<String, ObjectId> {
+    new.iter().map(|(id, task)| (task.key.clone(), *id)).collect()
+}
+
+/// The `blocks` and `verifies` edges of tasks that were checked. `ids` are those of all tasks that they name.
+fn task_edges(
+    new: &[NewTask],
+    ids: &HashMap<String, ObjectId>,
+) -> Result<Vec<relationships::RelationshipDraft>> {
     let mut edges = Vec::new();
     let mut add_edge = |type_: &str, from: &str, to: &str| -> Result<()> {
         if let (Some(from), Some(to)) = (ids.get(from), ids.get(to)) {
@@ -387,25 +419,19 @@ fn create_tasks(
             }
         }
     }
-    relationships::create_all(tx, writer, &edges)?;
+    Ok(edges)
+}
 
-    let run = author_run(writer);
-    let events: Vec<NewWorkflowEvent> = new
-        .iter()
-        .zip(&created)
-        .map(|(task, object)| {
-            let event = WorkflowEventBody::TaskAdded {
-                key: task.key.clone(),
-                title: task.title.clone(),
-                kind: task.kind.clone(),
-                assigned_agent: task.assigned_agent.clone(),
-                blocked_by: task.blocked_by.clone(),
-            };
-            new_event(Some(object.id), run, &event, writer.now)
-        })
-        .collect();
-    workflows::append_events(tx, workflow, &events)?;
-    Ok(created)
+/// The event that a task was added.
+fn added_event(writer: &WriteContext, id: ObjectId, task: &NewTask) -> NewWorkflowEvent {
+    let event = WorkflowEventBody::TaskAdded {
+        key: task.key.clone(),
+        title: task.title.clone(),
+        kind: task.kind.clone(),
+        assigned_agent: task.assigned_agent.clone(),
+        blocked_by: task.blocked_by.clone(),
+    };
+    new_event(Some(id), author_run(writer), &event, writer.now)
 }
 
 /// The most bytes of a title that its key contains.

@@ -36,14 +36,18 @@ pub(crate) struct NameableAgents {
 
 impl NameableAgents {
     pub fn load(tx: &mut Tx<'_>, project: ProjectId, author: Author) -> Result<Self> {
-        let may_name = |agent: &Agent| match author {
+        Ok(Self::new(&agents::list_all(tx, project)?, author))
+    }
+
+    /// Those of all agents of a project that the author may name.
+    pub fn new(all: &[Agent], author: Author) -> Self {
+        let may_name = |agent: &&Agent| match author {
             Author::Token { .. } => agent.definition.visibility != Visibility::Internal,
             Author::Run { .. } | Author::System => agent.definition.is_dispatchable(),
         };
-        let (nameable, internal): (Vec<Agent>, Vec<Agent>) =
-            agents::list_all(tx, project)?.into_iter().partition(may_name);
-        let names = |agents: Vec<Agent>| agents.into_iter().map(|agent| agent.definition.name).collect();
-        Ok(Self { names: names(nameable), internal: names(internal) })
+        let (nameable, internal): (Vec<&Agent>, Vec<&Agent>) = all.iter().partition(may_name);
+        let names = |agents: Vec<&Agent>| agents.iter().map(|agent| agent.definition.name.clone()).collect();
+        Self { names: names(nameable), internal: names(internal) }
     }
 
     pub fn contains(&self, name: &str) -> bool {

@@ -6,13 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use emergent_domain::{
     agent::{Agent, ModelConfig},
     coordination::CoordinationSettings,
-    ids::ProjectId,
     invalid::{Invalid, Problem},
     task::{Task, TaskStatus},
     workflow::WorkflowSettings,
 };
 use emergent_llm::Models;
-use emergent_store::{Tx, agents, projects};
 
 use crate::{
     create::CreatedWorkflow, dispatchable::is_selectable, dispatcher::Dispatcher, error::Result,
@@ -39,23 +37,18 @@ impl Dispatcher {
     /// none of these can be called.
     pub(crate) fn fallback_judge(
         &self,
-        tx: &mut Tx<'_>,
-        project: ProjectId,
+        agents: &[Agent],
         settings: &WorkflowSettings,
-    ) -> Result<Option<ModelConfig>> {
+    ) -> Option<ModelConfig> {
         if !settings.asks_for_judge() || self.settings().judge.is_some() {
-            return Ok(None);
+            return None;
         }
         let models = self.executor().models();
         if let Ok(model) = models.choose_for_run(settings.model.as_ref(), None) {
-            return Ok(Some(model));
+            return Some(model);
         }
-        let planner = agents::list_all(tx, project)?
-            .into_iter()
-            .find(|agent| agent.definition.name == planner_name(settings));
-        Ok(planner
-            .and_then(|agent| agent.definition.model)
-            .and_then(|model| models.choose(Some(&model)).ok()))
+        let planner = agents.iter().find(|agent| agent.definition.name == planner_name(settings))?;
+        models.choose(Some(planner.definition.model.as_ref()?)).ok()
     }
 
     /// Refuses a workflow whose settings ask for a judge if there is no model that can judge: the rules would decide
@@ -80,19 +73,17 @@ impl Dispatcher {
         Ok(Invalid::if_any(fields.iter().map(problem).collect())?)
     }
 
-    /// Refuses a workflow if an agent that it could start has no model that this server can call.
+    /// Refuses a workflow if an agent that it could start has no model that this server can call. `all` are the agents of
+    /// its project.
     pub(crate) fn check_models(
         &self,
-        tx: &mut Tx<'_>,
         created: &CreatedWorkflow,
         planner: Option<&str>,
+        all: &[Agent],
+        coordination: &CoordinationSettings,
     ) -> Result<()> {
-        let project = created.workflow.project;
-        let coordination =
-            projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
-        let all = agents::list_all(tx, project)?;
         let tasks: Vec<Task> = created.tasks.iter().map(Task::from_object).collect();
-        let names = startable_names(&all, &coordination, &tasks, planner);
+        let names = startable_names(all, coordination, &tasks, planner);
         let settings = &created.workflow.settings;
         let models = self.executor().models();
         let mut uncallable = UncallableModels::default();

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     create::{NewWorkflow, check_new_tasks},
+    dispatchable::NameableAgents,
     dispatcher::{Dispatcher, WeakDispatcher},
     error::{Error, Result},
     service::dispatch::check_request,
@@ -61,8 +62,9 @@ impl Dispatcher {
     fn check_template(&self, tx: &mut Tx<'_>, project: ProjectId, template: &WorkflowTemplate) -> Result<()> {
         let new = new_workflow(template, None)?;
         let author = Author::Token { id: TokenId(Uuid::nil()) };
-        check_request(tx, Actor { project, author }, &new)?;
-        Ok(check_new_tasks(tx, project, author, &new)?)
+        let agents = NameableAgents::load(tx, project, author)?;
+        check_request(&agents, &new)?;
+        Ok(check_new_tasks(tx, project, agents, &new)?)
     }
 
     fn start_triggered(

@@ -12,7 +12,10 @@ use emergent_domain::{
     time::Timestamp,
     workflow::Workflow,
 };
-use emergent_store::{Tx, projects, workflows};
+use emergent_store::{
+    Tx, projects,
+    workflows::{self, NewWorkflowEvent},
+};
 
 use crate::{
     Graph,
@@ -36,7 +39,8 @@ pub struct WriteContext {
     pub author: Author,
     pub now: Timestamp,
     /// The tasks that the writer decides about. Not public: only [`Graph::workflow_write_context`],
-    /// [`Graph::dispatcher_write_context`] and [`Graph::unassigned_write_context`] give a writer more than an editor may do.
+    /// [`Graph::dispatcher_write_context`], [`Graph::unassigned_write_context`] and
+    /// [`WriteContext::insert_workflow`] give a writer more than an editor may do.
     pub(crate) decides: DecidesTasks,
     /// Whether the writer may link tasks and discussions to workflows, runs and decisions. Not public: only
     /// [`WriteContext::with_links`] sets it.
@@ -77,6 +81,18 @@ impl WriteContext {
     #[must_use]
     pub fn with_links(&self) -> Self {
         Self { links: true, ..self.clone() }
+    }
+
+    /// Inserts a workflow with its first events, and returns the context of a writer that decides about its tasks. Nobody else
+    /// sees the workflow before the transaction is committed, so nobody has to be locked out or notified.
+    pub fn insert_workflow(
+        &self,
+        tx: &mut Tx<'_>,
+        workflow: &mut Workflow,
+        events: &[NewWorkflowEvent],
+    ) -> Result<WriteContext> {
+        workflows::insert_with_events(tx, workflow, events)?;
+        Ok(WriteContext { decides: DecidesTasks::Of(workflow.id), ..self.clone() })
     }
 
     /// Whether the writer may change the tasks of every workflow: the server itself, and commands on workflows,

@@ -328,6 +328,15 @@ pub(crate) fn check_new_edges(
     cycles::reject_cycles(tx, ctx, edges)
 }
 
+/// Rejects those of the new edges that their author may not create. The caller knows that they close no cycle.
+pub(crate) fn check_authority_of_edges(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    edges: &mut [Result<Relationship, Invalid>],
+) -> Result<()> {
+    authority::reject_foreign_edges(tx, ctx, edges)
+}
+
 /// Checks that an edge may be changed, deleted or restored, and notifies the workflows at its ends.
 pub(crate) fn before_edge_change(tx: &mut Tx<'_>, ctx: &WriteContext, edge: &Relationship) -> Result<()> {
     authority::check_edge(tx, ctx, edge)?;

@@ -96,6 +96,17 @@ pub fn insert(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
     tx.wake(CLAIMABLE_CHANNEL)
 }
 
+/// As [`insert`], with the first events of the workflow, whose number becomes its `event_seq`.
+pub fn insert_with_events(
+    tx: &mut Tx<'_>,
+    workflow: &mut Workflow,
+    events: &[NewWorkflowEvent],
+) -> Result<()> {
+    workflow.event_seq = i64::try_from(events.len()).unwrap_or(i64::MAX);
+    insert(tx, workflow)?;
+    insert_events(tx, workflow.id, workflow.event_seq, events)
+}
+
 /// A workflow of a project.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
     let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND coalesce(project_id = $2, false)");

@@ -13,7 +13,7 @@ use emergent_domain::{
 };
 use emergent_graph::{Actor, Graph, objects};
 use emergent_net::trace_context;
-use emergent_store::{Tx, idempotency::accept_once, projects, workflows as store_workflows};
+use emergent_store::{Tx, agents, idempotency::accept_once, projects, workflows as store_workflows};
 use serde_json::{Value, json};
 
 use super::{budgets::check_day_budget, changes::retry_properties, dry_run::DryRun};
@@ -86,15 +86,17 @@ impl Dispatcher {
         new: &NewWorkflow,
         origin: &WorkflowOrigin,
     ) -> Result<CheckedWorkflow> {
-        let planner = check_request(tx, actor, new)?;
+        let agents = agents::list_all(tx, actor.project)?;
+        let nameable = NameableAgents::new(&agents, actor.author);
+        let planner = check_request(&nameable, new)?;
         check_day_budget(tx, actor.project, self.executor().graph().clock().now())?;
-        let judge = self.fallback_judge(tx, actor.project, &new.settings)?;
+        let judge = self.fallback_judge(&agents, &new.settings);
         let settings = WorkflowSettings { judge, ..new.settings.clone() };
         self.check_judge(&settings)?;
         let new = NewWorkflow { settings, ..new.clone() };
         let writer = self.executor().graph().write_context(tx, actor)?;
-        let created = create_workflow_with_origin(tx, &writer, &new, origin.clone())?;
-        self.check_models(tx, &created, planner.as_deref())?;
+        let created = create_workflow_with_origin(tx, &writer, &new, nameable, origin.clone())?;
+        self.check_models(&created, planner.as_deref(), &agents, &writer.project.coordination)?;
         Ok(CheckedWorkflow { created, planner })
     }
 
@@ -111,10 +113,10 @@ impl Dispatcher {
         let found = find_tasks(tx, project, &existing.selection)?;
         let found = take_from_cancelled(tx, graph, actor, found)?;
         // A token cannot have an internal agent started by its name, as in a request with new tasks.
-        let agents = NameableAgents::load(tx, project, actor.author)?;
-        Invalid::if_any(task_problems(&found, &agents))?;
+        let agents = agents::list_all(tx, project)?;
+        Invalid::if_any(task_problems(&found, &NameableAgents::new(&agents, actor.author)))?;
         check_day_budget(tx, project, graph.clock().now())?;
-        let judge = self.fallback_judge(tx, project, &existing.settings)?;
+        let judge = self.fallback_judge(&agents, &existing.settings);
         let settings = WorkflowSettings { judge, ..existing.settings.clone() };
         self.check_judge(&settings)?;
         let description = describe_tasks(&found);
@@ -126,7 +128,7 @@ impl Dispatcher {
         let (writer, _) = graph.workflow_write_context(tx, actor, workflow.id)?;
         let tasks = assign_tasks(tx, &writer, workflow.id, &found, HashSet::new())?;
         let created = CreatedWorkflow { workflow, tasks };
-        self.check_models(tx, &created, None)?;
+        self.check_models(&created, None, &agents, &writer.project.coordination)?;
         Ok(CheckedWorkflow { created, planner: None })
     }
 
@@ -202,7 +204,7 @@ fn take_from_cancelled(
 }
 
 /// Checks a request except for its tasks. Returns the name of the planner if it has no tasks.
-pub(crate) fn check_request(tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) -> Result<Option<String>> {
+pub(crate) fn check_request(agents: &NameableAgents, new: &NewWorkflow) -> Result<Option<String>> {
     let mut problems = Vec::new();
     if new.description.trim().is_empty() {
         problems.push(Problem::new("description", "is empty"));
@@ -216,7 +218,6 @@ pub(crate) fn check_request(tx: &mut Tx<'_>, actor: Actor, new: &NewWorkflow) ->
     }
     problems.extend(settings_problems(&new.settings));
     let planner = planner_name(&new.settings).to_owned();
-    let agents = NameableAgents::load(tx, actor.project, actor.author)?;
     // A planner that the request names must exist even if its tasks make planning unnecessary.
     let must_exist = new.tasks.is_empty() || new.settings.planner.is_some();
     if let Some(problem) = agents.problem(&planner, planner != DEFAULT_PLANNER).filter(|_| must_exist) {

@@ -115,6 +115,28 @@ pub fn create_all(
     insert(tx, ctx, edges)
 }
 
+/// Works like [`create_all`], for edges among objects that this transaction has created, whose `ends` the caller knows. Nobody
+/// else can have an edge at one of them, so they are not locked, and only the drafts themselves could form a
+/// cycle of tasks: the caller has checked that they do not. If another object is an end of one of the
+/// drafts, everything is checked.
+pub fn create_all_between_new(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    drafts: &[RelationshipDraft],
+    ends: &HashMap<ObjectId, EndObject>,
+) -> Result<Vec<(Relationship, bool)>> {
+    let is_new =
+        |draft: &RelationshipDraft| ends.contains_key(&draft.new.from) && ends.contains_key(&draft.new.to);
+    if !drafts.iter().all(is_new) {
+        return create_all(tx, ctx, drafts);
+    }
+    notify_workflows(tx, ctx, drafts)?;
+    let mut edges = to_relationships(ctx, drafts, ends)?;
+    tasks::check_authority_of_edges(tx, ctx, &mut edges)?;
+    let edges = crate::bulk::all_or_first_error(edges.into_iter(), "relationships")?;
+    insert(tx, ctx, edges)
+}
+
 /// Notifies the workflows whose tasks the new edges connect. This happens before the tasks are
 /// locked.
 pub(crate) fn notify_workflows(

@@ -80,4 +80,22 @@ both_engines! {
         .await
         .unwrap();
     }
+
+    async fn a_workflow_is_inserted_with_its_first_events(db: TestDb) {
+        db.write(|tx| {
+            let project = projects::insert(tx, "p", false, now())?.unwrap().id;
+            let mut new = Workflow { escalation: None, ..workflow(project) };
+            let events = [event("workflow_started", None, None), event("task_added", Some(ObjectId::new()), None)];
+            workflows::insert_with_events(tx, &mut new, &events)?;
+            let stored = workflows::get(tx, project, new.id)?.unwrap();
+            assert_eq!((stored.event_seq, &stored), (2, &new));
+            workflows::append_events(tx, new.id, &[event("task_started", None, None)])?;
+            let events = workflows::list_events(tx, new.id, 0, 10)?;
+            let kinds: Vec<_> = events.iter().map(|event| (event.seq, event.kind.as_str())).collect();
+            assert_eq!(kinds, [(1, "workflow_started"), (2, "task_added"), (3, "task_started")]);
+            Ok::<_, emergent_store::Error>(())
+        })
+        .await
+        .unwrap();
+    }
 }
