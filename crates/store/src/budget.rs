@@ -201,8 +201,7 @@ fn insert(
         ("priced", Param::from(priced)),
         ("counted", Param::from(counted)),
     ];
-    tx.insert_row(call, extra_columns, "")?;
-    Ok(())
+    tx.insert_row_later(call, extra_columns)
 }
 
 /// A call that was just settled or marked as lost, with the names of the counters it is counted in.

@@ -64,6 +64,11 @@ fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Res
     let params: Result<Vec<_>> =
         numbers.iter().zip(rows).map(|(no, row)| row.object.insert_params([Param::from(*no)])).collect();
     let (head, columns) = (Object::insert_head(&["no"]), Object::COLUMN_COUNT + 1);
+    // Without a key, an object has no duplicate, so nobody has to wait for the answer.
+    if rows.iter().all(|row| row.object.key.is_none()) {
+        tx.insert_many_later(&head, columns, &params?)?;
+        return Ok(numbers.iter().copied().map(Some).collect());
+    }
     let changed = tx.insert_many(&head, columns, &params?, SKIP_KEY_CONFLICT)?;
     if changed == rows.len() as u64 {
         return Ok(numbers.iter().copied().map(Some).collect());
