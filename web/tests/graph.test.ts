@@ -145,6 +145,39 @@ it('imports lines, names wrong ones, and exports', async () => {
   await context.close()
 })
 
+it('imports the objects and relationships of a file, and changes nothing when it is imported again', async () => {
+  const lines = [
+    { kind: 'object', type: 'Vendor', key: 'osprey-backup', properties: { name: 'Osprey Backup' } },
+    { kind: 'object', type: 'Service', key: 'archive', properties: { name: 'Archive' } },
+    { kind: 'relationship', type: 'supplies', from: { type: 'Vendor', key: 'osprey-backup' }, to: { type: 'Service', key: 'archive' } },
+  ]
+  const file = { name: 'vendors.ndjson', mimeType: 'application/x-ndjson', buffer: Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n')) }
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/graph`)
+  await page.getByRole('button', { name: 'Import…' }).click()
+  const dialog = page.getByRole('dialog', { name: /Import/ })
+  const start = dialog.getByRole('button', { name: 'Import', exact: true })
+  expect(await start.getAttribute('aria-disabled')).toBe('true')
+  await dialog.getByLabel('File').setInputFiles(file)
+  // One or the other.
+  await dialog.getByLabel('Or lines').waitFor({ state: 'detached' })
+  await start.click()
+  const progress = dialog.getByRole('status')
+  await progress.getByText('The import is complete.').waitFor()
+  await progress.getByText('2 created, 0 updated, 0 unchanged').waitFor()
+  await progress.getByText('1 created, 0 updated, 0 unchanged').waitFor()
+  expect((await get('Vendor/osprey-backup')).properties.name).toBe('Osprey Backup')
+  const archive = await get('Service/archive')
+  expect(await all.server.api('GET', `/api/graph/objects/${archive.id}/edges`)).toMatchObject([{ type: 'supplies', toId: archive.id }])
+  await start.click()
+  await progress.getByText('0 created, 0 updated, 2 unchanged').waitFor()
+  expect((await get('Service/archive')).version).toBe(1)
+  await dialog.getByRole('button', { name: 'Close' }).first().click()
+  await page.getByRole('link', { name: 'Osprey Backup' }).waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
 it('has the fields of the schema in the form, also when it is opened before the packs are there', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   const { id } = await get('Incident/inc-2052')
@@ -295,6 +328,21 @@ it('follows a fact to its run and call, and shows changes as they happen', async
   await page.getByRole('tab', { name: /History/ }).click()
   await page.getByRole('link', { name: /incident-correlator, run/ }).click()
   await page.waitForURL(`**/runs/${seeded.run}*`)
+  misbehaviour.check()
+  await context.close()
+})
+
+it('leads from a version to the call that wrote it, which is open in the run', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/graph/objects/${seeded.incident}?tab=history`)
+  await page.getByRole('link', { name: /› step 1 › entities_update$/ }).click()
+  await page.waitForURL((url) => url.pathname === `/runs/${seeded.run}` && url.searchParams.has('item'))
+  const id = new URL(page.url()).searchParams.get('item')!
+  const { agentId } = await all.server.api<{ agentId: string }>('GET', `/api/admin/runs/${seeded.run}`)
+  expect(await all.server.api('GET', `/api/admin/agents/${agentId}/runs/${seeded.run}/tool-calls/${id}`)).toMatchObject({ toolName: 'entities_update', input: { id: 'Incident/inc-2041' } })
+  const log = page.getByRole('log', { name: 'Transcript' })
+  await log.getByRole('button', { name: /entities_update/, expanded: true }).waitFor()
+  await log.getByText(/A certificate of the gateway expired/).first().waitFor()
   misbehaviour.check()
   await context.close()
 })

@@ -62,6 +62,48 @@ it('decides an approval without leaving the page', async () => {
   await context.close()
 })
 
+it('approves a call without leaving the page, and the run goes on', async () => {
+  await all.server.api('PUT', '/api/graph/objects/upsert', { type: 'Note', key: 'old', properties: { title: 'Old' } })
+  const id = await request('Remove the old note now.')
+  const { runId } = await all.server.api<{ runId: string }>('GET', `/api/approvals/${id}`)
+  // What would change is asked for once more when the note is gone.
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [404] } })
+  await page.goto(all.server.url)
+  const row = rowOf(page, id)
+  await row.getByRole('button', { name: /^Approve… entities_delete/ }).click()
+  const dialog = page.getByRole('dialog', { name: 'note-cleaner wants to call entities_delete' })
+  await dialog.getByText('Deletes Note/old and its relationships.').waitFor()
+  expect(await all.server.api('GET', `/api/approvals/${id}`)).toMatchObject({ status: 'pending' })
+  await dialog.getByRole('button', { name: 'Approve', exact: true }).click()
+  await page.getByText('The call was approved.').waitFor()
+  await dialog.waitFor({ state: 'detached' })
+  await row.waitFor({ state: 'detached' })
+  expect(new URL(page.url()).pathname).toBe('/')
+  expect(await all.server.api('GET', `/api/approvals/${id}`)).toMatchObject({ status: 'decided', decision: { decision: 'approve' } })
+  await untilStatus(all.server, runId, 'completed')
+  await expect(all.server.api('GET', '/api/graph/objects/Note%2Fold')).rejects.toThrow('404')
+  misbehaviour.check()
+  await context.close()
+})
+
+it('says why a run failed, in words and as its reason', async () => {
+  const { errorMessage, reason } = await all.server.api<{ errorMessage: string; reason: string }>('GET', `/api/admin/runs/${seeded.failed[0]}`)
+  expect([errorMessage.length > 10, reason]).toEqual([true, 'provider'])
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(all.server.url)
+  const failures = page.getByRole('region', { name: 'Latest failures' })
+  for (const [index, run] of seeded.failed.entries()) {
+    const row = failures.getByRole('listitem').filter({ has: page.locator(`a[href="/runs/${run}"]`) })
+    // Names in it are shown as code, without backticks.
+    await row.getByText(errorMessage.replaceAll('`', '')).waitFor()
+    await row.getByText(`Read invoice ${4711 + index}`).waitFor()
+    await row.getByTitle(reason, { exact: true }).getByText('Failed').waitFor()
+    await row.getByText(`· ${reason}`).waitFor()
+  }
+  misbehaviour.check()
+  await context.close()
+})
+
 it('leaves the dialog of another request open when the answer to a decision comes late', async () => {
   const [first, second] = [await request('Remove the old note, first.'), await request('Remove the old note, second.')]
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
