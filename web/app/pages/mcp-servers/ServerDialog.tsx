@@ -10,7 +10,7 @@ import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Input, Select, Switch, Textarea } from '~/ui/Field'
 import { toast } from '~/ui/toast'
-import { checkDraft, type Draft, draftOf, lines, pairs, whyNotSaved } from './server-draft'
+import { checkDraft, type Draft, draftOf, filterOf, lines, pairs, whyNotSaved } from './server-draft'
 
 type Server = Schemas['McpServer']
 const FIELDS = ['name', 'description', 'transport', 'url', 'command', 'args', 'env', 'headers', 'toolFilter', 'pinPolicy', 'timeoutSeconds', 'trust']
@@ -32,7 +32,7 @@ export function ServerDialog({ server, onClose }: { server?: Server; onClose: ()
         transport: form.transport,
         ...(isProgram ? { command: form.command || null, args: lines(form.args), env: pairs(form.env, '=') } : { url: form.url.trim() || null, headers: pairs(form.headers, ':') }),
       }
-      const common = { toolFilter: lines(form.toolFilter), pinPolicy: form.pinPolicy, timeoutSeconds: Number(form.timeoutSeconds), trust: form.trust }
+      const common = { toolFilter: filterOf(form), pinPolicy: form.pinPolicy, timeoutSeconds: Number(form.timeoutSeconds), trust: form.trust }
       if (!server) return unwrap(api.POST('/api/admin/mcp-servers', { body: { ...own, ...common } }))
       const body = server.product ? { pinPolicy: form.pinPolicy, trust: form.trust, timeoutSeconds: common.timeoutSeconds } : { ...own, ...common }
       return unwrap(api.PATCH('/api/admin/mcp-servers/{id}', { params: { path: { id: server.id } }, body }))

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { checkDraft, draftOf, pairs, whyNotSaved } from './server-draft'
+import { checkDraft, draftOf, filterOf, pairs, whyNotSaved } from './server-draft'
 
 const draft = { ...draftOf(undefined), name: 'tickets', url: 'https://tickets.example.com/mcp' }
 
@@ -8,6 +8,11 @@ it('accepts what the API accepts', () => {
   expect(whyNotSaved(draft, undefined)).toBeUndefined()
   expect(whyNotSaved({ ...draft, transport: 'stdio', url: '', command: 'npx', env: 'TOKEN=${TOKEN}\nEMPTY=' }, undefined)).toBeUndefined()
   expect(pairs('Authorization: Bearer a:b\n', ':')).toEqual({ Authorization: 'Bearer a:b' })
+})
+
+it('asks for all tools when no pattern is given', () => {
+  expect(filterOf(draft)).toEqual(['*'])
+  expect(filterOf({ ...draft, toolFilter: 'invoice_*\n' })).toEqual(['invoice_*'])
 })
 
 it('never takes a timeout for another one', () => {

@@ -25,6 +25,12 @@ export type Draft = ReturnType<typeof draftOf>
 export const lines = (text: string) => text.split('\n').map((line) => line.trim()).filter(Boolean)
 export const pairs = (text: string, separator: string) => Object.fromEntries(lines(text).map((line) => [line.split(separator, 1)[0]!.trim(), line.slice(line.indexOf(separator) + 1).trim()]))
 
+/** The patterns of the tools. No pattern means all of them here, and none of them to the API. */
+export function filterOf(draft: Draft): string[] {
+  const patterns = lines(draft.toolFilter)
+  return patterns.length > 0 ? patterns : ['*']
+}
+
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 const ADDRESS = /^https?:\/\/[^\s/?#]\S*$/
 const SECONDS = /^\d{1,4}$/
