@@ -70,6 +70,7 @@ it('creates a token of one project, and revokes a token together with those that
   await dialog.getByLabel('Project').selectOption('All projects')
   for (const scope of [/^admin:read/, /^admin:write/]) await dialog.getByRole('checkbox', { name: scope }).check()
   await dialog.getByRole('button', { name: 'Create the token' }).click()
+  await dialog.getByText('Copy it now').waitFor()
   const secret = (await dialog.locator('code').innerText()).trim()
   await dialog.getByRole('button', { name: 'I have copied it' }).click()
   const projects = await all.server.api<{ id: string; name: string }[]>('GET', '/api/projects')

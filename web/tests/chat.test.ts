@@ -373,12 +373,13 @@ it('opens a conversation at the message that a link names, on its branch', async
   await say({ message: 'Who was Mary Somerville?', conversationId: id, parentId: (await messagesOf(id)).find(({ role }) => role === 'user')!.id })
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/chat/${id}`)
-  await page.getByText('Who was Mary Somerville?').last().waitFor()
-  expect(await page.getByText('What did she write?').count()).toBe(0)
+  const log = page.getByRole('log', { name: 'Messages' })
+  await log.getByText('Who was Mary Somerville?').waitFor()
+  expect(await log.getByText('What did she write?').count()).toBe(0)
   await page.goto(`${all.server.url}/chat/${id}?message=${first.id}`)
   const message = page.locator('article[aria-current=true]')
   await message.getByText('What did she write?').waitFor()
-  await page.getByText('What came after?').waitFor({ state: 'attached' })
+  await log.getByText('What came after?').waitFor({ state: 'attached' })
   await page.getByRole('article', { name: 'Answer', exact: true }).last().getByRole('strong').waitFor({ state: 'attached' })
   await expect.poll(() => message.evaluate((one) => {
     const [box, log] = [one.getBoundingClientRect(), one.closest('[role=log]')!.getBoundingClientRect()]
