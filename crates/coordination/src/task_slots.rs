@@ -31,19 +31,19 @@ impl TaskSlots {
 
     /// How many of these slots a project can have now.
     fn available(&self, counts: &SlotCounts, project: ProjectId, wanted: usize) -> usize {
-        let left_for_project = project_share(self.max).saturating_sub(counts.of(project));
+        let left_for_project = project_share(self.max).saturating_sub(counts.used_by(project));
         wanted.min(self.max.saturating_sub(counts.all)).min(left_for_project)
     }
 }
 
 impl SlotCounts {
-    fn of(&self, project: ProjectId) -> usize {
+    fn used_by(&self, project: ProjectId) -> usize {
         self.projects.get(&project).copied().unwrap_or(0)
     }
 
     /// Changes how many slots one workflow of a project uses.
     fn resize(&mut self, project: ProjectId, from: usize, to: usize) {
-        self.set(project, (self.of(project) + to).saturating_sub(from));
+        self.set(project, (self.used_by(project) + to).saturating_sub(from));
     }
 
     fn set(&mut self, project: ProjectId, count: usize) {
