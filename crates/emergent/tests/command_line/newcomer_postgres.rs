@@ -50,7 +50,7 @@ async fn a_missing_database_is_said_in_a_plain_sentence() {
     let url = database.get_envs().find(|(name, _)| *name == "EMERGENT_DATABASE_URL");
     let url = url.and_then(|(_, url)| url).expect("a database").to_string_lossy().into_owned();
     let absent = url.split_once('?').map_or(url.as_str(), |(url, _)| url).to_owned() + "_absent";
-    for args in [&["serve"][..], &["run", "list"]] {
+    for args in [&["serve", "--listen", "127.0.0.1:0"][..], &["run", "list"]] {
         let told = failed(&home.run(&[args, &["--database-url", &absent]].concat()));
         assert!(told.contains("there is no such database: create it"), "{told}");
     }
