@@ -284,7 +284,8 @@ both_engines! {
     }
 
     async fn no_more_runs_are_driven_at_once_than_there_are_places(db: TestDb) {
-        let script = (0..8).map(|_| says("Done.").with_delay(Duration::from_millis(50)));
+        // Long enough for three runs to begin before the first one ends, also on a slow machine.
+        let script = (0..8).map(|_| says("Done.").with_delay(Duration::from_millis(400)));
         let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new(script)).max_runs(3)).await;
         let worker = harness.agent(agent("worker")).await;
         let mut runs = Vec::new();

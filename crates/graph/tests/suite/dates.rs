@@ -191,9 +191,10 @@ both_engines! {
             });
             letters.filter(|letter| !['"', '\\'].contains(letter)).take(usize::try_from(bytes).unwrap()).collect()
         };
+        // Only the beginning of a long object is found by its words, so what is long comes last.
         let objects = [
-            ("large", json!({ "said": "2023-05-20", "data": noise(200 << 10) })),
-            ("small", json!({ "said": "2023-05-20", "data": noise(20 << 10) })),
+            ("large", json!({ "said": "2023-05-20", "trailer": noise(200 << 10) })),
+            ("small", json!({ "said": "2023-05-20", "trailer": noise(20 << 10) })),
             ("new", json!({})),
         ];
         write_equal(&harness, "a note about boats", &objects).await;
