@@ -71,6 +71,20 @@ pub fn get_by_name(
     tx.query_opt(&sql, params![project, product, name], EventTrigger::from_row)
 }
 
+/// How many triggers that start workflows people have saved in a project, for times and for events, and how many bytes
+/// these have together.
+pub fn size_of_named(tx: &mut Tx<'_>, project: ProjectId) -> Result<(i64, i64)> {
+    let sql = "SELECT count(*), coalesce(sum(octet_length(CAST(config AS text)) + octet_length(CAST(dispatch AS text))), 0)
+         FROM (
+             SELECT config, dispatch FROM event_triggers
+             WHERE project_id = $1 AND product = '' AND dispatch IS NOT NULL
+             UNION ALL
+             SELECT config, dispatch FROM schedules
+             WHERE project_id = $1 AND product = '' AND dispatch IS NOT NULL
+         ) AS named";
+    Ok(tx.query_opt(sql, params![project], |row| Ok((row.get(0)?, row.get(1)?)))?.unwrap_or_default())
+}
+
 /// Deletes the event triggers of a product, and returns how many there were.
 pub fn delete_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<u64> {
     tx.execute("DELETE FROM event_triggers WHERE project_id = $1 AND product = $2", params![project, product])

@@ -114,6 +114,64 @@ both_engines! {
         assert_eq!(client.get(TRIGGERS).await.is(200)["schedules"][0]["enabled"], false);
     }
 
+    async fn a_name_of_two_schedules_pauses_neither(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        client.agent("digest", json!({ "trigger": "0 8 * * *" })).await;
+        let task = json!({ "key": "a", "title": "a", "assignedAgent": "digest" });
+        let job = json!({ "trigger": "0 9 * * *", "dispatch": { "tasks": [task] } });
+        client.put(&format!("{TRIGGERS}/digest"), job).await.is(200);
+        let path = format!("{TRIGGERS}/digest");
+        let refused = client.patch(&path, json!({ "enabled": false })).await.refused(409, "conflict").clone();
+        let listed = client.get(TRIGGERS).await.is(200)["schedules"].clone();
+        for schedule in listed.as_array().unwrap() {
+            assert_eq!(schedule["enabled"], true, "{schedule}");
+            assert!(refused["message"].as_str().unwrap().contains(schedule["id"].as_str().unwrap()), "{refused}");
+        }
+        let id = listed[0]["id"].as_str().unwrap();
+        client.patch(&format!("{TRIGGERS}/{id}"), json!({ "enabled": false })).await.is(200);
+    }
+
+    async fn what_triggers_of_workflows_say_has_a_limit(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        client.agent("echo", json!({})).await;
+        let trigger = |letters: usize, condition: usize| {
+            let task = json!({ "key": "a", "title": "a", "description": "x".repeat(letters), "assignedAgent": "echo" });
+            let condition = json!({ "path": "a", "op": "eq", "value": "x".repeat(condition) });
+            json!({
+                "trigger": "on_entity_created", "config": { "types": ["Note"], "conditions": [condition] },
+                "dispatch": { "tasks": [task] },
+            })
+        };
+        let refused = client.put(&format!("{TRIGGERS}/long"), trigger(1, 70_000)).await;
+        assert_eq!(refused.refused(400, "invalid")["details"][0]["field"], "config", "{}", refused.text);
+        for number in 0..4 {
+            client.put(&format!("{TRIGGERS}/large-{number}"), trigger(1_000_000, 1)).await.is(200);
+        }
+        let refused = client.put(&format!("{TRIGGERS}/large-4"), trigger(1_000_000, 1)).await;
+        assert_eq!(refused.refused(400, "invalid")["details"][0]["field"], "dispatch", "{}", refused.text);
+        client.put(&format!("{TRIGGERS}/large-0"), trigger(1, 1)).await.is(200);
+        client.put(&format!("{TRIGGERS}/large-4"), trigger(1_000_000, 1)).await.is(200);
+        assert_eq!(client.get(TRIGGERS).await.is(200)["events"].as_array().unwrap().len(), 5);
+    }
+
+    async fn a_project_has_a_limited_number_of_triggers_of_workflows(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        client.agent("echo", json!({})).await;
+        let task = json!({ "key": "a", "title": "a", "assignedAgent": "echo" });
+        let trigger = json!({ "trigger": "0 0 1 1 *", "dispatch": { "tasks": [task] } });
+        for number in 0..200 {
+            client.put(&format!("{TRIGGERS}/job-{number}"), trigger.clone()).await.is(200);
+        }
+        let refused = client.put(&format!("{TRIGGERS}/one-more"), trigger.clone()).await;
+        assert_eq!(refused.refused(400, "invalid")["details"][0]["field"], "name", "{}", refused.text);
+        client.put(&format!("{TRIGGERS}/job-0"), trigger.clone()).await.is(200);
+        client.delete(&format!("{TRIGGERS}/job-0")).await.is(200);
+        client.put(&format!("{TRIGGERS}/one-more"), trigger).await.is(200);
+    }
+
     async fn triggers_are_listed_with_what_they_wait_for(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -50,6 +50,18 @@ fn unreached_servers(available: &AvailableNames) -> String {
     }
 }
 
+/// Says what is too large about the settings of an agent or a trigger.
+pub fn config_size_problem(config: &impl Serialize) -> Option<String> {
+    let text = serde_json::to_vec(config).unwrap_or_default();
+    if text.len() > MAX_CONFIG_BYTES {
+        Some(format!("is longer than {MAX_CONFIG_BYTES} bytes as JSON"))
+    } else if JsonCost::estimate(&text).values > MAX_CONFIG_VALUES {
+        Some(format!("has more than {MAX_CONFIG_VALUES} values"))
+    } else {
+        None
+    }
+}
+
 impl AgentDefinition {
     /// Validates the definition and reports all problems, not only the first.
     pub fn check(&self, available: &AvailableNames) -> Result<(), Invalid> {
@@ -123,15 +135,10 @@ impl AgentDefinition {
 
     /// Returns whether the settings are small enough.
     fn check_config_size(&self, add_problem: &mut impl FnMut(&str, String)) -> bool {
-        let text = serde_json::to_vec(&self.config).unwrap_or_default();
-        let reason = if text.len() > MAX_CONFIG_BYTES {
-            format!("is longer than {MAX_CONFIG_BYTES} bytes as JSON")
-        } else if JsonCost::estimate(&text).values > MAX_CONFIG_VALUES {
-            format!("has more than {MAX_CONFIG_VALUES} values")
-        } else {
-            return true;
-        };
-        add_problem("config", reason);
+        match config_size_problem(&self.config) {
+            Some(reason) => add_problem("config", reason),
+            None => return true,
+        }
         false
     }
 

@@ -87,11 +87,12 @@ fn set_enabled(tx: &mut Tx<'_>, schedule: Schedule, enabled: bool, now: Timestam
 fn find_schedule(tx: &mut Tx<'_>, project: ProjectId, reference: &str) -> Result<Schedule> {
     let listed = schedules::list(tx, project)?;
     let of_agent = format!("agent:{reference}");
-    let is_named = |schedule: &&Schedule| schedule.name == reference || schedule.id.to_string() == reference;
-    let mut found: Vec<&Schedule> = listed.iter().filter(is_named).collect();
-    if found.is_empty() {
-        found = listed.iter().filter(|schedule| schedule.name == of_agent).collect();
-    }
+    // A job may have the name of an agent. Nobody knows then which of the two is meant, and the wrong one must not be
+    // paused.
+    let is_meant = |schedule: &&Schedule| {
+        schedule.name == reference || schedule.name == of_agent || schedule.id.to_string() == reference
+    };
+    let found: Vec<&Schedule> = listed.iter().filter(is_meant).collect();
     match found.as_slice() {
         [only] => Ok((*only).clone()),
         [] => Err(no_schedule(tx, project, reference, &listed)?),

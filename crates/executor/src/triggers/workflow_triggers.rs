@@ -1,8 +1,9 @@
 //! Saves triggers that start a workflow: jobs of products, and triggers that people save by name.
 
 use emergent_domain::{
+    agent::config_size_problem,
     audit::{AuditAction, NewAuditEntry},
-    ids::AgentId,
+    ids::{AgentId, ProjectId},
     invalid::Invalid,
     trigger::{EventConfig, EventTrigger, ScheduleConfig, Trigger},
     workflow_template::{WorkflowTemplate, check_event_config, check_schedule_config},
@@ -14,6 +15,11 @@ use serde_json::Value;
 
 use super::save::{ScheduleSpec, delete_event_trigger, start_reading, upsert_schedule};
 use crate::{Error, Executor, Result};
+
+/// How many triggers that start workflows people may save in a project.
+const MAX_NAMED_TRIGGERS: i64 = 200;
+/// How many bytes these triggers may have together.
+const MAX_NAMED_BYTES: i64 = 4 << 20;
 
 /// A trigger that starts a workflow.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +41,10 @@ impl WorkflowTriggerSpec {
             let reason =
                 "must have 1 to 100 letters, digits, `_`, `-` and `.`, and begin with a letter or digit";
             return Err(Invalid::new("name", reason));
+        }
+        // Every pass over the events of the project reads the settings, and a message about them quotes them.
+        if let Some(reason) = config_size_problem(&self.config) {
+            return Err(Invalid::new("config", reason));
         }
         let config = match &self.trigger {
             Trigger::Cron(_) => {
@@ -122,6 +132,26 @@ pub fn delete_workflow_trigger(
     Ok(deleted)
 }
 
+/// Refuses more triggers than can be read again and again. Whoever looks for what is due reads all of a project, in a
+/// transaction that others wait for.
+fn check_stored_size(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
+    let (count, bytes) = rows::size_of_named(tx, project)?;
+    if count > MAX_NAMED_TRIGGERS {
+        let reason = format!(
+            "would be one more than the {MAX_NAMED_TRIGGERS} triggers of workflows that a project may have: delete others first"
+        );
+        return Err(Invalid::new("name", reason).into());
+    }
+    if bytes > MAX_NAMED_BYTES {
+        let reason = format!(
+            "is too long: the triggers of workflows of this project would have {bytes} bytes together, and may have \
+             {MAX_NAMED_BYTES}; shorten the texts of their tasks, or delete triggers"
+        );
+        return Err(Invalid::new("dispatch", reason).into());
+    }
+    Ok(())
+}
+
 /// Records that a person changed a trigger. Those of agents and products are recorded with these.
 fn record_change(tx: &mut Tx<'_>, ctx: &WriteContext, action: AuditAction, name: &str) -> Result<()> {
     Ok(audit::record(tx, &NewAuditEntry::new(action, Some(ctx.project.id), name), ctx.now)?)
@@ -149,6 +179,7 @@ impl Executor {
                 },
             )?;
             save_workflow_trigger(tx, &ctx, "", &spec)?;
+            check_stored_size(tx, actor.project)?;
             record_change(tx, &ctx, AuditAction::TriggerPut, &spec.name)
         };
         self.db().write(work).await
