@@ -16,6 +16,7 @@ mod auth;
 mod byte_budget;
 mod diagnostics;
 mod docs_page;
+mod endpoint;
 mod error;
 mod etag;
 mod extract;

@@ -9,7 +9,7 @@ use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
         ComponentsBuilder, Content, ContentBuilder, Header, InfoBuilder, Object, ObjectBuilder, OpenApi,
-        OpenApiBuilder, PathItem, Ref, RefOr, ResponseBuilder, Schema, Server,
+        OpenApiBuilder, PathItem, Paths, Ref, RefOr, ResponseBuilder, Schema, Server,
         extensions::ExtensionsBuilder,
         path::{Operation, ParameterBuilder, ParameterIn},
         schema::{AdditionalProperties, ArrayItems, SchemaType, Type},
@@ -27,7 +27,8 @@ pub(crate) const SCOPE: &str = "x-required-scope";
 
 /// Returns the document of all routes.
 pub fn openapi() -> OpenApi {
-    let mut document = routes::routes().1;
+    let mut document = empty();
+    document.merge(routes::routes().1());
     if let Some(components) = &mut document.components {
         reference_data_of_envelopes(&mut components.schemas);
         components.schemas.values_mut().for_each(|schema| visit_objects(schema, &mut allow_any_property));
@@ -135,7 +136,7 @@ fn visit_objects(schema: &mut RefOr<Schema>, edit: &mut impl FnMut(&mut Object))
 }
 
 /// Returns the document without routes: its title, tags, security scheme and error schema.
-pub(crate) fn empty() -> OpenApi {
+fn empty() -> OpenApi {
     let tags = [
         ("server", "Whether it runs, and how it does."),
         ("projects", "The tenants: everything belongs to exactly one project."),
@@ -268,13 +269,21 @@ pub(crate) fn describe_idempotency_key(item: &mut PathItem) {
     }
 }
 
-/// Whether an operation of a path has a query parameter.
-pub(crate) fn has_query_parameter(item: &PathItem) -> bool {
-    let operations = [&item.get, &item.put, &item.post, &item.patch, &item.delete];
-    let parameters = operations.into_iter().flatten().filter_map(|operation| operation.parameters.as_ref());
-    parameters
-        .flatten()
-        .any(|param| matches!(param, RefOr::T(param) if param.parameter_in == ParameterIn::Query))
+/// Adds the operations of a route, and the schemas that they refer to.
+pub(crate) fn add_paths(document: &mut OpenApi, paths: Paths, schemas: Vec<(String, RefOr<Schema>)>) {
+    for (path, item) in paths.paths {
+        match document.paths.paths.get_mut(&path) {
+            Some(known) => known.merge_operations(item),
+            None => _ = document.paths.paths.insert(path, item),
+        }
+    }
+    document.components.get_or_insert_default().schemas.extend(schemas);
+}
+
+/// Whether an operation has a query parameter.
+pub(crate) fn has_query_parameter(operation: &Operation) -> bool {
+    let mut parameters = operation.parameters.iter().flatten();
+    parameters.any(|param| matches!(param, RefOr::T(param) if param.parameter_in == ParameterIn::Query))
 }
 
 /// The description of the error of a body that a caller without a token did not send in time.

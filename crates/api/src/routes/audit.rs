@@ -9,12 +9,12 @@ use emergent_domain::{
     time::Timestamp,
     token::Scope::AdminRead,
 };
-use utoipa_axum::routes;
 
 use crate::{
     App,
     access::Routes,
     auth::Caller,
+    endpoint::routes,
     extract::{Query, paged_query},
     response::{Envelope, Result, page},
     views::audit::AuditEntryView,

@@ -14,12 +14,12 @@ use emergent_graph::{self as graph, project_stream::StreamEntry};
 use futures_util::{StreamExt, future::ready, stream};
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::routes;
 
 use crate::{
     ApiError, App,
     access::Routes,
     auth::{Caller, InProject},
+    endpoint::routes,
     extract::Query,
     sse,
     views::project_event::ProjectEventView,

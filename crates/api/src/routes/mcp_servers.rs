@@ -13,12 +13,12 @@ use emergent_tools::{
     remote::{McpServers, ServerWithCounts},
 };
 use serde::Deserialize;
-use utoipa_axum::routes;
 
 use crate::{
     ApiError, App,
     access::Routes,
     auth::{Caller, InProject},
+    endpoint::routes,
     extract::{Json, OptionalJson, Paging, Path, Query},
     response::{Envelope, Result, created, ok, page},
     views::{

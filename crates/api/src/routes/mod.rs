@@ -27,10 +27,13 @@ mod tokens;
 mod tools;
 mod triggers;
 
-use crate::{App, access::Routes};
+use crate::{
+    App,
+    access::{BuildDocument, Routes},
+};
 
-/// Returns the routes and the OpenAPI document that describes them.
-pub(crate) fn routes() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
+/// Returns the routes, and the function that builds the OpenAPI document which describes them.
+pub(crate) fn routes() -> (axum::Router<App>, BuildDocument) {
     Routes::new()
         .merge(meta::routes())
         .merge(projects::routes())

@@ -7,12 +7,12 @@ use emergent_domain::{
 };
 use emergent_graph::Actor;
 use emergent_products::ChangeOptions;
-use utoipa_axum::routes;
 
 use crate::{
     App,
     access::Routes,
     auth::{AsActor, Caller, InProject},
+    endpoint::routes,
     extract::{Json, OptionalJson, Path, ProjectPath, Query},
     response::{Envelope, Result, created_if, list as listed, ok},
     views::product::{

@@ -1,7 +1,10 @@
 //! Defines a built-in tool from its name, its description and the function that does its work. The
 //! function's input type gives the schema.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::{
+    marker::PhantomData,
+    sync::{Arc, LazyLock},
+};
 
 use async_trait::async_trait;
 pub use emergent_domain::patch::nullable as deserialize_nullable;
@@ -92,7 +95,8 @@ where
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = CallResult> + Send + 'static,
 {
-    let checked_schema = input_schema::<I>().into();
+    // A server has many tools, and most of its starts are not followed by a call of each.
+    let checked_schema: LazyLock<Schema> = LazyLock::new(|| input_schema::<I>().into());
     Arc::new(Builtin { info, checked_schema, call, input: PhantomData::<fn(I)> })
 }
 
@@ -124,7 +128,7 @@ pub fn parse_input<I: DeserializeOwned>(tool: &str, input: Value) -> Result<I, T
 /// A built-in tool: its input type, and the function that does its work.
 struct Builtin<I, F> {
     info: ToolInfo,
-    checked_schema: Schema,
+    checked_schema: LazyLock<Schema>,
     call: F,
     input: PhantomData<fn(I)>,
 }

@@ -21,9 +21,8 @@ use emergent_surfaces::a2a::{
     MEDIA_TYPE,
     error::{HttpFailure, RpcFailureBody},
 };
-use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, endpoint::routes};
 
 pub(super) fn routes() -> Routes {
     let cards = Routes::new().public(routes!(card::default_card)).public(routes!(card::agent_card));

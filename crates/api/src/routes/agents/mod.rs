@@ -5,9 +5,8 @@ mod read;
 mod trigger;
 
 use emergent_domain::token::Scope::{AgentsInvoke, AgentsRead, AgentsWrite};
-use utoipa_axum::routes;
 
-use crate::{access::Routes, idempotency::started_run};
+use crate::{access::Routes, endpoint::routes, idempotency::started_run};
 
 pub(super) fn routes() -> Routes {
     Routes::new()

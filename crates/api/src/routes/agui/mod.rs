@@ -6,9 +6,8 @@ mod resume;
 mod run;
 
 use emergent_domain::token::Scope::AgentsInvoke;
-use utoipa_axum::routes;
 
-use crate::{ApiError, access::Routes};
+use crate::{ApiError, access::Routes, endpoint::routes};
 
 pub(super) fn routes() -> Routes {
     Routes::new().starts_and_waits(AgentsInvoke, routes!(run::run))

@@ -6,12 +6,12 @@ use axum::extract::State;
 use emergent_coordination::InboxItemDetail;
 use emergent_domain::{author::Author, ids::ApprovalId, token::Scope::ApprovalsDecide};
 use emergent_executor::Error as ExecutorError;
-use utoipa_axum::routes;
 
 use crate::{
     ApiError, App,
     access::Routes,
     auth::{AsActor, InProject},
+    endpoint::routes,
     extract::{BodyLimits, Json, Path},
     response::{Envelope, Result, ok},
     views::approval::{DecideApproval, EscalatedItemView, InboxDetailView},

@@ -6,9 +6,8 @@ mod messages;
 mod stream;
 
 use emergent_domain::token::Scope::ChatUse;
-use utoipa_axum::routes;
 
-use crate::{access::Routes, extract::BodyLimits, idempotency::streamed};
+use crate::{access::Routes, endpoint::routes, extract::BodyLimits, idempotency::streamed};
 
 pub(super) fn routes() -> Routes {
     Routes::new()

@@ -8,9 +8,8 @@ mod tasks;
 mod workflows;
 
 use emergent_domain::token::Scope::{AdminWrite, AgentsInvoke, AgentsRead, ApprovalsDecide};
-use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, endpoint::routes};
 
 pub(super) fn routes() -> Routes {
     Routes::new()

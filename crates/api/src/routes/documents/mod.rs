@@ -13,13 +13,13 @@ use emergent_domain::{
 use emergent_graph::arrangement::arrange_chunks;
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::{
     App,
     access::Routes,
     auth::{AsActor, InProject},
+    endpoint::routes,
     extract::{BodyLimits, Json, Paging, Path, Query, paged_query},
     response::{Envelope, Result, ok, page},
     views::{

@@ -5,9 +5,8 @@ pub(super) mod invoke;
 mod result;
 
 use emergent_domain::token::Scope::AgentsInvoke;
-use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, endpoint::routes};
 
 pub(super) fn routes() -> Routes {
     Routes::new()

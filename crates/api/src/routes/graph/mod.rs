@@ -9,9 +9,8 @@ mod traverse;
 mod types;
 
 use emergent_domain::token::Scope::{GraphRead, GraphWrite};
-use utoipa_axum::routes;
 
-use crate::{access::Routes, extract::BodyLimits};
+use crate::{access::Routes, endpoint::routes, extract::BodyLimits};
 
 pub(super) fn routes() -> Routes {
     let bulk = Routes::new().scoped(GraphWrite, routes!(subgraph::create)).limit_bodies(BodyLimits::BULK);

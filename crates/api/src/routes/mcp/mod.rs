@@ -27,7 +27,6 @@ use axum::{
 use emergent_mcp::server::{PostedMessage, Reply, ReplyBody};
 use emergent_store::requester::stream_on_behalf_of;
 use futures_util::{StreamExt, future::select};
-use utoipa_axum::routes;
 
 pub use self::host::McpCaller;
 pub(crate) use self::host::{Endpoint, endpoint};
@@ -36,6 +35,7 @@ use crate::{
     ApiError, App,
     access::Routes,
     auth::{Caller, InProject},
+    endpoint::routes,
     error::Failure,
     extract::{has_content_type, parse_body_with, read_limited},
     limits,

@@ -6,9 +6,8 @@ mod health;
 mod home;
 
 use emergent_domain::token::Scope::AdminRead;
-use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, endpoint::routes};
 
 pub(super) fn routes() -> Routes {
     Routes::new()

@@ -7,9 +7,8 @@ mod read;
 mod upsert;
 
 use emergent_domain::token::Scope::{GraphRead, GraphWrite};
-use utoipa_axum::routes;
 
-use crate::{access::Routes, extract::BodyLimits};
+use crate::{access::Routes, endpoint::routes, extract::BodyLimits};
 
 pub(super) fn routes() -> Routes {
     Routes::new()

@@ -7,9 +7,8 @@ mod errors;
 mod models;
 
 use emergent_domain::token::Scope::AgentsInvoke;
-use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, endpoint::routes};
 
 pub(super) fn routes() -> Routes {
     Routes::new()

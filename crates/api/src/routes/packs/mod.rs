@@ -5,12 +5,12 @@ use emergent_domain::{
     ids::PackId,
     token::Scope::{GraphRead, GraphWrite},
 };
-use utoipa_axum::routes;
 
 use crate::{
     App,
     access::Routes,
     auth::InProject,
+    endpoint::routes,
     extract::{Json, Paging, Path, Query},
     response::{Envelope, Result, created, ok, page},
     views::pack::{CreatePack, PackView},

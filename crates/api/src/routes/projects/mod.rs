@@ -5,9 +5,8 @@ mod change;
 mod read;
 
 use emergent_domain::token::Scope::{AdminRead, AdminWrite};
-use utoipa_axum::routes;
 
-use crate::access::Routes;
+use crate::{access::Routes, endpoint::routes};
 
 pub(super) fn routes() -> Routes {
     Routes::new()

@@ -5,9 +5,8 @@ mod create;
 mod read;
 
 use emergent_domain::token::Scope::{GraphRead, GraphWrite};
-use utoipa_axum::routes;
 
-use crate::{access::Routes, extract::BodyLimits};
+use crate::{access::Routes, endpoint::routes, extract::BodyLimits};
 
 pub(super) fn routes() -> Routes {
     Routes::new()

@@ -13,12 +13,12 @@ use emergent_domain::{
     run::Run,
     token::Scope::{AdminRead, AdminWrite, AgentsInvoke},
 };
-use utoipa_axum::routes;
 
 use crate::{
     ApiError, App,
     access::Routes,
     auth::Caller,
+    endpoint::routes,
     extract::AgentRef,
     idempotency::{answered_later, started_run},
 };

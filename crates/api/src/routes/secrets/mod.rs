@@ -5,12 +5,12 @@ mod body;
 use axum::extract::State;
 use emergent_domain::token::Scope::{AdminRead, AdminWrite};
 use emergent_secrets::SecretName;
-use utoipa_axum::routes;
 
 use crate::{
     ApiError, App,
     access::Routes,
     auth::{Caller, InProject},
+    endpoint::routes,
     extract::{Json, Path},
     response::{Envelope, Result, created_if, list as listed, ok},
     views::secret::{BindSecret, PutSecret, RotatedView, SecretView},

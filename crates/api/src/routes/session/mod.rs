@@ -16,12 +16,12 @@ use emergent_store::{
     audit,
     requester::{Requester, on_behalf_of},
 };
-use utoipa_axum::routes;
 
 use crate::{
     ApiError, App,
     access::Routes,
     auth::Caller,
+    endpoint::routes,
     error::Failure,
     extract::{BodyLimits, Json},
     login_cookie,

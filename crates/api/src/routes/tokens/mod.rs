@@ -10,12 +10,12 @@ use emergent_domain::{
 use emergent_wire::token::CreatedTokenView;
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::routes;
 
 use crate::{
     ApiError, App,
     access::Routes,
     auth::Caller,
+    endpoint::routes,
     extract::{Json, Paging, Path, Query},
     response::{Envelope, Result, created, ok, page},
     views::token::{CreateToken, TokenView},

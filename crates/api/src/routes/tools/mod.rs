@@ -2,12 +2,12 @@
 
 use axum::extract::State;
 use emergent_domain::token::Scope::AgentsRead;
-use utoipa_axum::routes;
 
 use crate::{
     App,
     access::Routes,
     auth::InProject,
+    endpoint::routes,
     response::{Envelope, Result, ok},
     views::{IntoView, tool::ToolView},
 };

@@ -9,12 +9,12 @@ use emergent_domain::{
     trigger::FiringStatus,
 };
 use emergent_executor::triggers::FiringFilter;
-use utoipa_axum::routes;
 
 use crate::{
     App,
     access::Routes,
     auth::{AsActor, InProject},
+    endpoint::routes,
     extract::{Json, Path, Query, paged_query},
     response::{Envelope, Result, ok, page},
     views::trigger::{
