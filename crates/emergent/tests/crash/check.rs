@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     common::{Api, eventually},
-    model::{State, Thing, View},
+    model::{State, Thing, View, name},
     writer::{Writer, list, text},
 };
 
@@ -19,6 +19,7 @@ pub async fn check(writer: &mut Writer, api: &Api) {
     let seen = see(writer, api).await;
     settle(writer, &seen);
     full_text(writer, api).await;
+    links(writer, api).await;
     edges(writer, api).await;
     history(writer, api).await;
 }
@@ -99,6 +100,29 @@ async fn full_text(writer: &mut Writer, api: &Api) {
     let past: Vec<_> = past.map(|state| &state.word).filter(|word| !now.contains(word)).collect();
     for word in past.choose_multiple(&mut writer.dice, 3) {
         assert_eq!(search(word).await, [] as [&str; 0], "`{word}` is gone");
+    }
+}
+
+/// A linked search for the word of an object finds the living objects with the same name over that name, and no other:
+/// not those that are deleted or have another name by now.
+async fn links(writer: &mut Writer, api: &Api) {
+    let living = writer.model.view().living;
+    for (key, (_, state)) in living.iter().choose_multiple(&mut writer.dice, 2) {
+        // No vector is as similar as this, so what is found is found by words or by a link.
+        let body = json!({
+            "query": state.word, "mode": "linked", "types": [writer.type_()], "limit": 100,
+            "minSimilarity": 1.0, "explain": true,
+        });
+        let found = list(&api.post("/api/graph/search", &body).await.data()["hits"]);
+        let keys: BTreeSet<_> = found.iter().map(|hit| text(&hit["object"]["key"])).collect();
+        assert_eq!(keys.len(), found.len(), "an object that is found twice");
+        let called = name(&state.word);
+        let expected = living.iter().filter(|(_, (_, other))| name(&other.word) == called);
+        assert_eq!(keys, expected.map(|(key, _)| key.clone()).collect(), "`{called}`, the name of `{key}`");
+        for hit in found.iter().filter(|hit| hit["object"]["key"] != json!(key)) {
+            let link = json!({ "from": writer.ids[key], "name": called.to_lowercase() });
+            assert_eq!(hit["channels"]["link"], link, "the link from `{key}`");
+        }
     }
 }
 

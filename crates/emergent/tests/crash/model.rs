@@ -21,6 +21,21 @@ pub struct Thing {
     pub versions: Vec<Option<State>>,
 }
 
+/// What the object with this word is called. Several objects of a client have the same name, and an update that replaces
+/// the word renames the object.
+pub fn name(word: &str) -> String {
+    let (client, number) = word
+        .strip_prefix('c')
+        .and_then(|rest| rest.strip_suffix('x'))
+        .and_then(|rest| rest.split_once('n'))
+        .expect("a word of `new_thing`");
+    let number: usize = number.parse().expect("a number");
+    let client: usize = client.parse().expect("a number");
+    let first = ["Quince", "Medlar", "Loquat", "Papaya", "Durian"][number % 5];
+    let last = ["Ash", "Birch", "Cedar", "Elder", "Hazel", "Larch", "Maple", "Rowan"][client % 8];
+    format!("{first} {last}")
+}
+
 impl Thing {
     pub fn now(&self) -> Option<&State> {
         self.versions.last().and_then(Option::as_ref)

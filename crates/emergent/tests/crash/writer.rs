@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     common::{Answer, Api},
-    model::{Edge, Model, NewThing, Op, subgraph_edges},
+    model::{Edge, Model, NewThing, Op, name, subgraph_edges},
 };
 
 pub struct Writer {
@@ -74,6 +74,7 @@ impl Writer {
                 let mut properties = json!({ "value": thing.now().expect("it lives").value + 1 });
                 if let Some(word) = word {
                     properties["word"] = json!(word);
+                    properties["title"] = json!(name(word));
                 }
                 let body = json!({ "properties": properties, "expectedVersion": thing.versions.len() });
                 api.send(Method::PATCH, &object(key), Some(&body)).await
@@ -120,8 +121,12 @@ impl Writer {
     }
 
     fn body(&self, thing: &NewThing) -> Value {
-        let properties =
-            json!({ "word": thing.word, "value": 0, "about": format!("client{}", self.model.client) });
+        let properties = json!({
+            "word": thing.word,
+            "title": name(&thing.word),
+            "value": 0,
+            "about": format!("client{}", self.model.client),
+        });
         json!({ "type": self.type_(), "key": thing.key, "properties": properties })
     }
 
