@@ -5,10 +5,7 @@ use emergent_domain::{
     task::{Task, TaskStatus},
     workflow_event::{TaskMove, WorkflowEventBody},
 };
-use emergent_rules::workflow::{
-    question::truncate,
-    transition::{Transition, TransitionTo},
-};
+use emergent_rules::workflow::transition::{Transition, TransitionTo, stored_summary};
 use emergent_store::{
     runs,
     workflows::{self, ConversationStats},
@@ -22,9 +19,6 @@ use crate::{
     session_end::end_session,
     workflow_tx::{NewEdge, WorkflowTx, run_author},
 };
-
-/// The most characters of an attempt's summary that its task stores.
-const MAX_SUMMARY_CHARS: usize = 2_000;
 
 impl WorkflowTx<'_, '_> {
     /// Closes the session of an ended attempt, stores its verdict, and writes the transitions of tasks.
@@ -64,7 +58,7 @@ impl WorkflowTx<'_, '_> {
             let is_own_task = step.task == end.task;
             let mut changes = transition_properties(step, task);
             if is_own_task {
-                changes["summary"] = json!(truncate(&end.summary, MAX_SUMMARY_CHARS));
+                changes["summary"] = json!(stored_summary(&end.summary));
                 changes["metrics"] = metrics.clone();
             }
             self.update_task(step.task, task.version, changes, &step.reason)?;

@@ -107,6 +107,9 @@ pub(super) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&s
         "failure_context": failure_context,
         "needs_person": null,
         "run_id": null,
+        // They are of an attempt that no longer counts, and whoever completes the task by hand may give neither.
+        "summary": null,
+        "output": null,
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use emergent_coordination::{Error, TaskCommand};
 use emergent_domain::{
     run::RunStatus,
-    task::{NewTask, TaskStatus},
+    task::{NewTask, TaskStatus, VerdictKind},
     workflow::WorkflowStatus,
 };
 use emergent_store::{Tx, runs};
@@ -66,6 +66,32 @@ both_engines! {
         let build = shown.tasks.iter().find(|one| one.task.key == "build").unwrap();
         let prompt = house.prompt(*build.runs.last().unwrap()).await;
         assert!(prompt.contains("use the small schema"), "{prompt}");
+        house.close().await;
+    }
+
+    async fn the_summary_has_what_the_last_attempt_said(db: TestDb) {
+        let silent = [says("I forgot the verdict."), says("I forgot the verdict.")];
+        let house = House::open(&db, ScriptedModel::default().agent("checker", silent)).await;
+        house.agents(&["writer", "checker", "other"]).await;
+        house.model.add("writer", [says("A draft."), says("A report.")]);
+        let check = NewTask { verdict: VerdictKind::Review, max_retries: Some(0), ..task("check", "checker", &["draft"]) };
+        let id = house.dispatch(vec![task("draft", "writer", &[]), check, task("report", "writer", &["check"])]).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let asked_about = shown.workflow.escalation.unwrap().task.unwrap();
+        house.model.add("other", [says("Good after a person.\n\nVERDICT: APPROVE")]);
+        let reassign = TaskCommand::Reassign { agent: "other".into(), note: Some("write the verdict".into()) };
+        let pending = house.dispatcher.command_task(house.actor(), asked_about, reassign).await.unwrap();
+        assert_eq!((pending.summary, pending.output), (None, None), "an earlier attempt's are not the task's any more");
+        let shown = house.completed(id).await;
+        let summary = shown.workflow.summary.clone().unwrap();
+        assert!(summary.contains("- `check` by other, attempt 2: Good after a person."), "{summary}");
+        assert!(!summary.contains("I forgot"), "{summary}");
+        let check = shown.tasks.iter().find(|one| one.task.key == "check").unwrap();
+        assert!(check.task.summary.as_ref().unwrap().starts_with("Good after a person."), "{:?}", check.task);
+        let report = shown.tasks.iter().find(|one| one.task.key == "report").unwrap();
+        let prompt = house.prompt(report.runs[0]).await;
+        assert!(prompt.contains("Good after a person.") && !prompt.contains("I forgot"), "{prompt}");
         house.close().await;
     }
 

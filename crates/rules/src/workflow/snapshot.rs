@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::workflow::{
     foreign_blockers::{self, ForeignBlocker},
-    transition::{AttemptMode, Change, Transition},
+    transition::{AttemptMode, Change, Transition, stored_summary},
 };
 
 /// The run of a task that is in progress, as it stands.
@@ -234,6 +234,9 @@ impl Snapshot {
             }
             Change::AttemptConcluded { task, transitions } => {
                 transitions.iter().for_each(|transition| self.move_task(transition));
+                if transitions.iter().any(|transition| transition.task == *task) {
+                    self.store_summary(*task);
+                }
                 // A run that is resumed keeps its attempt and what was discussed in it.
                 if self.get(*task).is_some_and(|task| task.status != TaskStatus::Paused) {
                     self.attempts.remove(task);
@@ -262,6 +265,16 @@ impl Snapshot {
     fn move_task(&mut self, transition: &Transition) {
         if let Some(task) = self.get_mut(transition.task) {
             transition.to.apply_to(task);
+        }
+    }
+
+    /// The task keeps the summary of its attempt, in place of what an earlier one said.
+    fn store_summary(&mut self, id: ObjectId) {
+        let Some(summary) = self.attempts.get(&id).map(|attempt| stored_summary(&attempt.summary)) else {
+            return;
+        };
+        if let Some(task) = self.get_mut(id) {
+            task.summary = Some(summary);
         }
     }
 

@@ -10,6 +10,16 @@ use emergent_domain::{
 };
 use serde_json::Value;
 
+use crate::workflow::question::truncate;
+
+/// The most characters of an attempt's summary that its task stores.
+const MAX_SUMMARY_CHARS: usize = 2_000;
+
+/// What a task stores of the summary of its attempt when the attempt has ended.
+pub fn stored_summary(summary: &str) -> String {
+    truncate(summary, MAX_SUMMARY_CHARS)
+}
+
 /// A change of one task, with the reason that is recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transition {

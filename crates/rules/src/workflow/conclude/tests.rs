@@ -2,7 +2,7 @@ use emergent_domain::{
     ids::{ProjectId, RunId},
     task::NewTask,
     time::Timestamp,
-    workflow::WorkflowSettings,
+    workflow::{Amount, WorkflowSettings, WorkflowStatus},
 };
 use emergent_testkit::fixtures;
 use serde_json::json;
@@ -10,6 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::workflow::{
     snapshot::DiscussionProgress,
+    summary::summary_text,
     transition::{AttemptMode, Change},
     verdicts::parse_verdict,
 };
@@ -147,6 +148,19 @@ fn what_could_not_be_paid_goes_on_with_more_budget() {
     conclude_and_apply(&mut snapshot, id, None).expect("it is settled");
     let needs = snapshot.get(id).and_then(|task| task.needs_person.clone()).expect("a person is asked");
     assert_eq!(needs.options, ["resume", "skip", "cancel"]);
+}
+
+#[test]
+fn the_summary_of_a_task_is_that_of_its_newest_attempt() {
+    let (mut snapshot, id) = ended(OnFailure::Escalate, RunStatus::Completed, None);
+    // The workflow was loaded again after an earlier attempt.
+    snapshot.get_mut(id).expect("the task").summary = Some("I forgot it.".to_owned());
+    snapshot.attempts.get_mut(&id).expect("an attempt").summary = "It is built.".to_owned();
+    conclude_and_apply(&mut snapshot, id, None).expect("it is settled");
+    assert_eq!(snapshot.get(id).expect("the task").summary.as_deref(), Some("It is built."));
+    let (status, spent, now) = (WorkflowStatus::Completed, Amount::default(), Timestamp::from_micros(0));
+    let text = summary_text(&snapshot, status, spent, now);
+    assert!(text.contains("- `build` by builder: It is built."), "{text}");
 }
 
 #[test]
