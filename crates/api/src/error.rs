@@ -208,10 +208,13 @@ impl ApiError {
             .with_details(json!({ "limit": limit, "retryAfterSeconds": seconds }))
     }
 
-    /// Does not quote the name, because the caller is not authenticated.
-    pub(crate) fn unknown_host() -> Self {
-        let message = "this server is not known by the name in the header `Host`; \
-                       add the name to EMERGENT_ALLOWED_HOSTS, or use the server's address";
+    /// `name` is what the request called the server, if it may be quoted to a caller who is not authenticated.
+    pub(crate) fn unknown_host(name: Option<&str>) -> Self {
+        let name = name.map_or_else(|| "the name".to_owned(), |name| format!("`{name}`, the name"));
+        let message = format!(
+            "this server is not known by {name} in the header `Host`; add the name to EMERGENT_ALLOWED_HOSTS, or use the \
+             server's address"
+        );
         Self::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", message)
     }
 

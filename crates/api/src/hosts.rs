@@ -8,6 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{Request, Version, header, uri::Authority};
 
+/// The longest name that is quoted to a caller who is not authenticated: the longest of a host, with a port.
+const MAX_QUOTED_NAME: usize = 260;
+
 /// The accepted host names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedHosts {
@@ -29,6 +32,21 @@ impl AllowedHosts {
         }
         names.retain(|name| !name.is_empty());
         Self { names }
+    }
+
+    /// Checks a list of names, separated by commas. A name that no `Host` header can have would be ignored, and its clients
+    /// refused. The error names the entry and says what is wrong with it.
+    pub fn check_names(configured: &str) -> Result<(), String> {
+        configured.split(',').map(str::trim).filter(|name| !name.is_empty()).try_for_each(check_name)
+    }
+
+    /// The name of a refused request, for its answer; `None` if it is not written like a host.
+    pub(crate) fn refused_name<'r, B>(&self, request: &'r Request<B>) -> Option<&'r str> {
+        let authority = request.uri().authority().map(Authority::as_str);
+        let headers = request.headers().get_all(header::HOST).iter().filter_map(|host| host.to_str().ok());
+        let name = authority.into_iter().chain(headers).find(|name| !self.allows_authority(name))?;
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:[]".contains(&b);
+        (name.len() <= MAX_QUOTED_NAME && name.bytes().all(is_plain)).then_some(name)
     }
 
     /// Whether a request may be handled.
@@ -70,6 +88,42 @@ impl AllowedHosts {
     }
 }
 
+/// What is wrong with one configured name.
+fn check_name(entry: &str) -> Result<(), String> {
+    let wrong = |what: &str| {
+        Err(format!("`{entry}` {what}; write names alone, such as `agents.example.com` or `*.example.com`"))
+    };
+    if entry.contains("://") {
+        return wrong("has a scheme");
+    }
+    if entry.contains('/') {
+        return wrong("has a path");
+    }
+    if entry.contains(char::is_whitespace) {
+        return wrong("has a space: commas separate names");
+    }
+    if !entry.is_ascii() {
+        return wrong("has letters that no browser sends, which write such a name as `xn--…`");
+    }
+    let port = match entry.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or("", |(_, port)| port),
+        None => entry.find(':').map_or("", |at| &entry[at..]),
+    };
+    if !port.is_empty()
+        && !port.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()))
+    {
+        return wrong("has more after the name than a port");
+    }
+    let name = host_name(entry);
+    let plain = name.strip_prefix('*').unwrap_or(name);
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    // Between brackets is an address, which is accepted anyway.
+    if !entry.starts_with('[') && !plain.bytes().all(is_plain) {
+        return wrong("is not the name of a host");
+    }
+    Ok(())
+}
+
 /// Whether a server that listens on this address can be reached only from this machine.
 pub fn is_loopback(listen: SocketAddr) -> bool {
     listen.ip().to_canonical().is_loopback()
@@ -107,6 +161,44 @@ mod tests {
         check(None, "emergent.internal:4400", "emergent.internal:4400", true);
         check(None, "0.0.0.0:4400", "192.168.1.7:4400", true);
         check(None, "0.0.0.0:4400", "emergent:4400", false);
+    }
+
+    #[test]
+    fn a_name_that_no_request_can_have_is_refused_with_the_reason() {
+        for good in [
+            "agents.example.com, emergent",
+            "*.example.com",
+            "*",
+            "emergent:4400",
+            "a_b,",
+            "[::1]:80",
+            "10.0.0.1",
+        ] {
+            assert_eq!(AllowedHosts::check_names(good), Ok(()), "{good}");
+        }
+        for (wrong, reason) in [
+            ("https://agents.example.com", "`https://agents.example.com` has a scheme; write names alone"),
+            ("emergent,agents.example.com/app", "`agents.example.com/app` has a path"),
+            ("a.example.com b.example.com", "has a space: commas separate names"),
+            ("bücher.example", "`xn--…`"),
+            ("agents.example.com:http", "more after the name than a port"),
+            ("agents.*.example.com", "is not the name of a host"),
+            ("me@example.com", "is not the name of a host"),
+        ] {
+            let told = AllowedHosts::check_names(wrong).unwrap_err();
+            assert!(told.contains(reason), "{wrong}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_refused_name_is_quoted_if_it_is_written_like_a_host() {
+        let quoted = |host: &str| {
+            let request = Request::builder().uri("/").header(header::HOST, host).body(()).unwrap();
+            AllowedHosts::new(None, "127.0.0.1:4400").refused_name(&request).map(str::to_owned)
+        };
+        assert_eq!(quoted("evil.example.com:80").as_deref(), Some("evil.example.com:80"));
+        assert_eq!(quoted("<script>"), None);
+        assert_eq!(quoted(&"a".repeat(300)), None);
     }
 
     #[test]

@@ -75,7 +75,10 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
     let mut response = match &context {
         None => app.requests.refuse().into_response(),
         Some(_) if lacks_host => ApiError::malformed("the header `Host` is missing").into_response(),
-        Some(_) if !known_host => ApiError::unknown_host().into_response(),
+        Some(_) if !known_host => {
+            let name = app.allowed_hosts.as_ref().and_then(|hosts| hosts.refused_name(&request));
+            ApiError::unknown_host(name).into_response()
+        }
         Some(context) => {
             request.extensions_mut().insert(context.clone());
             match AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await {

@@ -8,7 +8,7 @@ mod services;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::Args;
-use emergent_api::server::TlsFiles;
+use emergent_api::{AllowedHosts, server::TlsFiles};
 use emergent_domain::mcp_server::ProgramPatterns;
 use emergent_executor::webhooks::{self, ServerWebhook};
 use emergent_secrets::Secret;
@@ -124,6 +124,11 @@ impl Settings {
         if max_tasks == 0 {
             return Err(Error::setting("EMERGENT_MAX_TASKS", "must be 1 or more"));
         }
+        let allowed_hosts = env_value("EMERGENT_ALLOWED_HOSTS").or(file.allowed_hosts);
+        if let Some(names) = &allowed_hosts {
+            AllowedHosts::check_names(names)
+                .map_err(|reason| Error::setting("EMERGENT_ALLOWED_HOSTS", reason))?;
+        }
         let invoke_rate =
             env_number("EMERGENT_INVOKE_RATE")?.or(file.invoke_rate).unwrap_or(DEFAULT_INVOKE_RATE);
         if invoke_rate == 0 {
@@ -183,7 +188,7 @@ impl Settings {
                 env_value("EMERGENT_TLS_CERT").map(PathBuf::from).or(file.tls_cert),
                 env_value("EMERGENT_TLS_KEY").map(PathBuf::from).or(file.tls_key),
             )?,
-            allowed_hosts: env_value("EMERGENT_ALLOWED_HOSTS").or(file.allowed_hosts),
+            allowed_hosts,
             webhook: server_webhook(
                 env_value("EMERGENT_WEBHOOK_URL").or(file.webhook_url),
                 env_value("EMERGENT_WEBHOOK_SECRET"),

@@ -17,8 +17,24 @@ async fn a_name_that_nobody_gave_the_server_is_refused() {
         let request = server.api.request(Method::GET, "/api/projects").header("host", host);
         assert_eq!(request.send().await.unwrap().status(), expected, "{host}");
     }
+    let refused = server.api.request(Method::GET, "/api/projects").header("host", "evil.example.com:8080");
+    let answer = refused.send().await.unwrap().text().await.unwrap();
+    assert!(
+        answer.contains("not known by `evil.example.com:8080`, the name in the header `Host`"),
+        "{answer}"
+    );
     let probe = server.api.request(Method::GET, "/health").header("host", "10-0-0-7.pods.cluster");
     assert_eq!(probe.send().await.unwrap().status(), 200, "probes call it by any name");
+}
+
+#[test]
+fn a_name_that_no_request_can_have_stops_the_start() {
+    let home = Home::sqlite().with("EMERGENT_ALLOWED_HOSTS", "https://agents.example.com");
+    let told = failed(&home.run(&["serve", "--listen", "127.0.0.1:0"]));
+    assert!(
+        told.contains("EMERGENT_ALLOWED_HOSTS") && told.contains("`https://agents.example.com` has a scheme"),
+        "{told}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
