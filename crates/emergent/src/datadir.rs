@@ -165,6 +165,14 @@ impl DataDir {
     }
 }
 
+/// Checks `EMERGENT_ADMIN_TOKEN`, if it is set, for the server of this folder.
+pub fn check_given_admin_token(folder: &Path) -> Result<()> {
+    match env_value("EMERGENT_ADMIN_TOKEN") {
+        Some(token) => check_admin_token(&token, &folder.join(ADMIN_TOKEN_FILE)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a value of `EMERGENT_ADMIN_TOKEN` that is too short; `file` is where a server keeps one that it made.
 fn check_admin_token(token: &str, file: &Path) -> Result<()> {
     let length = token.len();

@@ -340,3 +340,58 @@ fn doctor_says_how_an_agent_gets_a_model() {
     let fix = line(&told, "! agents", &["`modelless` cannot start", "no model is set for it"]);
     assert!(fix.contains("definition a `model`") && fix.contains("EMERGENT_MODEL=provider/name"), "{fix}");
 }
+
+#[test]
+fn doctor_checks_the_files_and_values_that_settings_name() {
+    let home = Home::sqlite()
+        .with("EMERGENT_TLS_CERT", "no-such.pem")
+        .with("EMERGENT_TLS_KEY", "no-such-key.pem")
+        .with("EMERGENT_REHEARSALS", "no-such-folder")
+        .with("EMERGENT_JUDGE_MODEL", "nobody/x")
+        .with("EMERGENT_ADMIN_TOKEN", "short")
+        .with("EMERGENT_LISTN", "127.0.0.1:1");
+    let (told, well) = doctor(&home);
+    assert!(!well, "{told}");
+    let fix = line(&told, "✗ tls", &["EMERGENT_TLS_CERT", "no-such.pem"]);
+    assert!(fix.contains("EMERGENT_TLS_KEY"), "{fix}");
+    line(&told, "✗ configuration", &["EMERGENT_JUDGE_MODEL", "nobody"]);
+    line(&told, "✗ configuration", &["EMERGENT_ADMIN_TOKEN"]);
+    line(&told, "! configuration", &["no-such-folder, which EMERGENT_REHEARSALS names, does not exist"]);
+    line(&told, "! configuration", &["EMERGENT_LISTN is not a setting", "`EMERGENT_LISTEN`"]);
+    assert!(!told.contains("✗ projects"), "{told}");
+    std::fs::write(home.folder().join("no.pem"), "no certificate").expect("a file");
+    let home = home.with("EMERGENT_TLS_CERT", "no.pem").with("EMERGENT_TLS_KEY", "no.pem");
+    line(&doctor(&home).0, "✗ tls", &["no.pem"]);
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls");
+    let path = |name: &str| folder.join(name).to_str().expect("a path").to_owned();
+    let home = home.with("EMERGENT_TLS_CERT", &path("cert.pem")).with("EMERGENT_TLS_KEY", &path("key.pem"));
+    line(&doctor(&home).0, "✓ tls", &["cert.pem and its key can be used"]);
+}
+
+#[test]
+fn a_setting_of_a_used_folder_that_is_wrong_is_told_once() {
+    let home = Home::sqlite();
+    run(&home, &["object", "create", "Note", "first"]);
+    let home = home.with("EMERGENT_JUDGE_MODEL", "nobody/x").with("EMERGENT_ADMIN_TOKEN", "short");
+    let (told, _) = doctor(&home);
+    assert!(!told.contains("✗ projects"), "{told}");
+    assert_eq!(told.matches("`EMERGENT_ADMIN_TOKEN` cannot be used").count(), 1, "{told}");
+    assert_eq!(told.matches("`EMERGENT_JUDGE_MODEL` cannot be used").count(), 1, "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_that_is_missing_is_told_when_its_agent_is_saved_and_by_doctor() {
+    let home = Home::sqlite();
+    let agent = json!({ "name": "player", "systemPrompt": "x", "model": { "provider": "rehearsal", "name": "lost" } });
+    write(&home, "player.json", &agent);
+    let applied = home.run(&["agent", "apply", "player.json"]);
+    let warned = String::from_utf8_lossy(&applied.stderr).into_owned();
+    assert!(warned.contains("warning: model: there is no rehearsal script `lost`"), "{warned}");
+    line(&doctor(&home).0, "! agents", &["`player` cannot start: there is no rehearsal script `lost`"]);
+    let server = home.start().await;
+    line(&doctor(&home).0, "! agents", &["`player` cannot start", "`lost`"]);
+    server.kill();
+    let home = home.with("EMERGENT_MODEL", "rehearsal/echo");
+    let (told, _) = doctor(&home);
+    assert!(!told.contains("cannot start"), "that model replaces the one of the agent: {told}");
+}

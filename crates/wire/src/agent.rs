@@ -57,7 +57,7 @@ pub struct AgentView {
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
-    /// What is probably a mistake: patterns in `tools` that match no tool.
+    /// What is probably a mistake: patterns in `tools` that match no tool, and a `model` whose script is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<AgentWarningView>,
 }
@@ -67,7 +67,7 @@ pub struct AgentView {
 #[serde(rename_all = "camelCase")]
 #[schema(as = AgentWarning)]
 pub struct AgentWarningView {
-    /// Such as `tools[1]`.
+    /// Such as `tools[1]` or `model`.
     pub field: String,
     pub reason: String,
 }

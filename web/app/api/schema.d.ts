@@ -2828,7 +2828,7 @@ export interface components {
              */
             version: number;
             visibility: components["schemas"]["Visibility"];
-            /** @description What is probably a mistake: patterns in `tools` that match no tool. */
+            /** @description What is probably a mistake: patterns in `tools` that match no tool, and a `model` whose script is missing. */
             warnings?: components["schemas"]["AgentWarning"][];
         };
         /** @description The agents of a project that the outside may find. */
@@ -2885,7 +2885,7 @@ export interface components {
         };
         /** @description Something in a definition that is probably a mistake. */
         AgentWarning: {
-            /** @description Such as `tools[1]`. */
+            /** @description Such as `tools[1]` or `model`. */
             field: string;
             reason: string;
         };

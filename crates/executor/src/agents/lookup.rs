@@ -16,13 +16,20 @@ const MAX_EXTERNAL_AGENTS: usize = 500;
 
 impl Executor {
     /// Returns what is probably a mistake in each of the agents, such as a pattern that matches no
-    /// tool.
+    /// tool, or a model without its script.
     pub async fn agent_warnings(&self, project: ProjectId, agents: &[Agent]) -> Vec<Vec<Problem>> {
-        if agents.iter().all(|agent| agent.definition.tools.is_empty()) {
-            return vec![Vec::new(); agents.len()];
+        let mut warnings = vec![Vec::new(); agents.len()];
+        if agents.iter().any(|agent| !agent.definition.tools.is_empty()) {
+            let available = self.tools().available_names(project, Vec::new()).await;
+            warnings = agents.iter().map(|agent| agent.definition.warnings(&available)).collect();
         }
-        let available = self.tools().available_names(project, Vec::new()).await;
-        agents.iter().map(|agent| agent.definition.warnings(&available)).collect()
+        for (agent, warnings) in agents.iter().zip(&mut warnings) {
+            let definition = &agent.definition;
+            if let Err(error) = self.models().check_name(definition.model.as_ref(), definition.pins_model()) {
+                warnings.push(Problem::new("model", error.to_string()));
+            }
+        }
+        warnings
     }
 
     /// Returns an agent that is not deleted.

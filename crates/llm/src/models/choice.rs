@@ -56,6 +56,17 @@ impl Models {
         Ok(chosen)
     }
 
+    /// Returns an error if the provider of the model that a run will use is configured, but does not have this model, such
+    /// as a script that is missing. `EMERGENT_MODEL` takes precedence unless the model is pinned. No model is called.
+    pub fn check_name(&self, requested: Option<&ModelConfig>, is_pinned: bool) -> Result<(), Error> {
+        let for_all = self.inner.override_model.as_ref().filter(|_| !is_pinned);
+        match for_all.or(requested).map(|model| self.target(model)) {
+            Some(Ok(target)) => target.entry.provider.check(target.name),
+            // Other checks say that there is no model, or that its provider cannot be used.
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+
     /// Returns the model of a run whose start request may name one. That model takes precedence over
     /// `EMERGENT_MODEL`, and that over the definition, whose temperature and output limit are kept.
     pub fn choose_for_run(

@@ -14,7 +14,7 @@ use crate::{
         paused_schedule::warn_if_paused,
     },
     error::{Error, Result},
-    hints, output,
+    hints, messages, output,
 };
 
 /// Creates or changes the agent of each file, in the order of the files, and prints what became of it. A dry run only
@@ -59,7 +59,8 @@ async fn usable_models(client: &Client) -> Option<UsableModels> {
 /// Says what is probably a mistake in a definition that was saved.
 pub fn print_warnings(agent: &AgentView) {
     for warning in &agent.warnings {
-        output::print_notice(&format!("warning: {}: {}", warning.field, warning.reason));
+        let reason = messages::translate(&warning.reason);
+        output::print_notice(&format!("warning: {}: {reason}", warning.field));
     }
 }
 

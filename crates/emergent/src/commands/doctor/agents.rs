@@ -19,9 +19,11 @@ use super::{
     usable_models::{ModelProblem, UsableModels},
     warning_finding,
 };
-use crate::{client::Client, error::Result};
+use crate::{client::Client, error::Result, messages};
 
 const SECTION: &str = "agents";
+/// The field of the warnings about models. All others are about tools.
+const MODEL_FIELD: &str = "model";
 
 pub async fn check_agents(
     client: &Client,
@@ -32,6 +34,7 @@ pub async fn check_agents(
     let agents: Vec<AgentView> = client.get_all_pages("/api/admin/agents?include_internal=true").await?;
     let mut findings: Vec<Finding> =
         agents.iter().filter_map(|agent| tools_finding(agent, servers, label)).collect();
+    findings.extend(agents.iter().filter_map(|agent| model_finding(agent, models, label)));
     findings.extend(models.into_iter().flat_map(|models| without_model(&agents, models, &label.suffix())));
     Ok(findings)
 }
@@ -39,7 +42,7 @@ pub async fn check_agents(
 /// What is probably a mistake in the tools of an agent. Tools that a disabled server may bring are no problem: it was
 /// disabled on purpose, or a product brought it so.
 fn tools_finding(agent: &AgentView, servers: &[McpServerView], label: &ProjectLabel) -> Option<Finding> {
-    if agent.warnings.is_empty() {
+    if tool_warnings(agent).next().is_none() {
         return None;
     }
     let (name, suffix, flag) = (&agent.name, label.suffix(), label.project_flag());
@@ -56,11 +59,25 @@ fn tools_finding(agent: &AgentView, servers: &[McpServerView], label: &ProjectLa
         let fix = format!("if it needs them: {}", commands.join(" or "));
         return Some(Finding { fix: Some(fix), ..warning_finding(SECTION, found) });
     }
-    let reasons: Vec<&str> = agent.warnings.iter().map(|warning| warning.reason.as_str()).collect();
+    let reasons: Vec<&str> = tool_warnings(agent).map(|warning| warning.reason.as_str()).collect();
     let fix = format!(
         "`emergent agent show {name}{flag}` shows its tools, `emergent mcp-server list{flag}` the servers"
     );
     Some(problem_finding(SECTION, format!("`{name}`: {}{suffix}", reasons.join("; ")), fix))
+}
+
+fn tool_warnings(agent: &AgentView) -> impl Iterator<Item = &AgentWarningView> {
+    agent.warnings.iter().filter(|warning| warning.field != MODEL_FIELD)
+}
+
+/// The finding that the provider of an agent does not have its model, such as a script that is missing.
+fn model_finding(agent: &AgentView, models: Option<&UsableModels>, label: &ProjectLabel) -> Option<Finding> {
+    let warning = agent.warnings.iter().find(|warning| warning.field == MODEL_FIELD)?;
+    if models.is_some_and(|models| models.would_replace_model_of(agent)) {
+        return None;
+    }
+    let reason = messages::translate(&warning.reason);
+    Some(warning_finding(SECTION, format!("`{}` cannot start: {reason}{}", agent.name, label.suffix())))
 }
 
 fn quoted(names: &[&str]) -> String {
@@ -74,7 +91,7 @@ fn tools_of_disabled_servers<'a>(
     servers: &'a [McpServerView],
 ) -> Option<(Vec<&'a str>, Vec<&'a str>)> {
     let (mut tools, mut names) = (Vec::new(), Vec::new());
-    for warning in &agent.warnings {
+    for warning in tool_warnings(agent) {
         let entry = tool_of_warning(agent, warning)?;
         let mut disabled: Vec<&McpServerView> =
             servers.iter().filter(|server| !server.enabled && may_have(server, entry)).collect();

@@ -64,6 +64,7 @@ pub async fn check_contents(
         model_calls: None,
         model_prices: None,
         recordings: None,
+        judge_model: None,
         ..settings.clone()
     };
     let client = match Client::for_data_dir(&settings).await {
@@ -91,6 +92,9 @@ pub async fn check_server_contents(client: Client, models: Option<&UsableModels>
 
 /// The finding for an error that kept the projects from being checked.
 fn not_checked(error: &Error) -> Finding {
+    if matches!(error, Error::Setting { .. }) {
+        return problem_finding("configuration", error.describe(), "correct the setting it names");
+    }
     let fix = match error {
         Error::Refused { code, .. } if code == "unauthorized" => "set EMERGENT_ADMIN_TOKEN to the server's",
         _ => "fix what it names, or look at the server's log",

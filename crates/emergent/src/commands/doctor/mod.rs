@@ -3,6 +3,7 @@
 //! this process.
 
 mod agents;
+mod configuration;
 mod contents;
 mod packs;
 mod products;
@@ -134,6 +135,7 @@ async fn check_local(store: &StoreFlags) -> Vec<Finding> {
     let file =
         settings.file.as_ref().map_or("no emergent.toml".to_owned(), |path| path.display().to_string());
     let mut findings = vec![ok_finding("configuration", file)];
+    let of_configuration = findings.len();
     let (finding, data_dir) = setup::data_folder(&settings);
     findings.push(finding);
     let (database, data) = setup::database(&settings, data_dir).await;
@@ -153,11 +155,16 @@ async fn check_local(store: &StoreFlags) -> Vec<Finding> {
         findings.extend(of_server);
         return findings;
     }
+    findings.splice(of_configuration..of_configuration, configuration::check(&settings));
     findings.push(setup::address(&settings));
     findings.push(setup::embeddings(&settings).await);
     let (of_models, models) = setup::models(&settings).await;
     findings.extend(of_models);
-    findings.extend(contents::check_contents(&settings, data, models.as_ref()).await);
+    let contents = contents::check_contents(&settings, data, models.as_ref()).await;
+    // A setting that keeps the projects from being checked has been named already.
+    let is_known = |finding: &Finding| findings.iter().any(|known| known.found == finding.found);
+    let contents: Vec<Finding> = contents.into_iter().filter(|finding| !is_known(finding)).collect();
+    findings.extend(contents);
     findings.extend(server_state::settings(&settings.describe()));
     findings
 }

@@ -61,11 +61,16 @@ impl UsableModels {
         Self { has_server: false, for_all, providers: providers.iter().map(provider).collect() }
     }
 
+    /// Whether a server that is started here would replace the model of the agent. What a running server says of an agent
+    /// is about the model that it uses.
+    pub fn would_replace_model_of(&self, agent: &AgentView) -> bool {
+        !self.has_server && self.for_all.is_some() && !is_pinned(agent)
+    }
+
     /// Why the agent has no usable model; `None` if it has one. A flow needs one too: it is checked when it starts.
     pub fn problem(&self, agent: &AgentView) -> Option<ModelProblem> {
-        let is_pinned = agent.config.get("pin_model").is_some_and(|pinned| pinned == true);
         let own = agent.model.as_ref().map(|model| format!("{}/{}", model.provider, model.name));
-        let problem = self.problem_of_model(own.as_deref(), is_pinned)?;
+        let problem = self.problem_of_model(own.as_deref(), is_pinned(agent))?;
         Some(match self.has_server {
             true => problem,
             false => ModelProblem { fix: messages::without_server(&problem.fix), ..problem },
@@ -92,6 +97,10 @@ impl UsableModels {
             }
         }
     }
+}
+
+fn is_pinned(agent: &AgentView) -> bool {
+    agent.config.get("pin_model").is_some_and(|pinned| pinned == true)
 }
 
 #[cfg(test)]

@@ -1,0 +1,89 @@
+//! Checks settings that a server reads at its start and that no other check uses: files, folders and values that have to
+//! be of a form, and variables that are none of the settings.
+
+use std::path::Path;
+
+use emergent_api::server;
+use emergent_llm::Models;
+use emergent_wire::diagnostics::{SettingSource, SettingView};
+
+use super::{Finding, ok_finding, problem_finding, warning_finding};
+use crate::{
+    config::{self, Settings},
+    datadir,
+    error::Error,
+    settings_report,
+};
+
+const SECTION: &str = "configuration";
+const FIX: &str = "correct the setting it names";
+
+/// The findings about the settings of a server that would be started here.
+pub fn check(settings: &Settings) -> Vec<Finding> {
+    let mut findings = unknown_variables();
+    findings.extend(tls(settings));
+    let errors = [judge(settings), datadir::check_given_admin_token(&settings.data_dir)];
+    let problems = errors.into_iter().filter_map(Result::err);
+    findings.extend(problems.map(|error| problem_finding(SECTION, error.describe(), FIX)));
+    findings.extend(folders(&settings.describe()));
+    findings
+}
+
+/// A warning for each variable that looks like a setting and is none, as the server logs it.
+fn unknown_variables() -> Vec<Finding> {
+    let sentences = settings_report::unknown_variables(&config::env_names());
+    sentences.into_iter().map(|sentence| warning_finding(SECTION, sentence)).collect()
+}
+
+/// Whether the certificate and its key can be read and belong together, as at the start of a server.
+fn tls(settings: &Settings) -> Option<Finding> {
+    let files = settings.tls.as_ref()?;
+    Some(match server::check_tls(files) {
+        Ok(()) => ok_finding("tls", format!("{} and its key can be used", files.certificate.display())),
+        Err(error) => {
+            let found = Error::setting("EMERGENT_TLS_CERT", error).describe();
+            problem_finding(
+                "tls",
+                found,
+                "correct EMERGENT_TLS_CERT and EMERGENT_TLS_KEY, or the files they name",
+            )
+        }
+    })
+}
+
+/// Whether the judge is a model of a provider that there is.
+fn judge(settings: &Settings) -> Result<(), Error> {
+    let Some(judge) = settings.coordination()?.judge else { return Ok(()) };
+    // What keeps the models from being set up is in the section about them.
+    let Ok(models) = Models::from_settings(&settings.models()) else { return Ok(()) };
+    models.check_provider(&judge).map_err(|error| Error::setting("EMERGENT_JUDGE_MODEL", error))
+}
+
+/// A warning for each folder that a setting names and that cannot be read. The first recording makes its folder.
+fn folders(settings: &[SettingView]) -> Vec<Finding> {
+    let is_given = |setting: &&SettingView| {
+        ["rehearsals", "recordings"].contains(&setting.name.as_str())
+            && setting.source != SettingSource::Default
+    };
+    let mut findings = Vec::new();
+    for setting in settings.iter().filter(is_given) {
+        let value = setting.value.as_deref().unwrap_or_default();
+        let folders: Vec<_> = match setting.name.as_str() {
+            "rehearsals" => std::env::split_paths(value).collect(),
+            _ => vec![value.into()],
+        };
+        for folder in folders.iter().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+            let what = match Path::exists(folder) {
+                true => "is not a folder",
+                false if setting.name == "recordings" => continue,
+                false => "does not exist",
+            };
+            let found = format!("{}, which {} names, {what}", folder.display(), setting.variable);
+            findings.push(Finding {
+                fix: Some("make the folder, or correct the setting".to_owned()),
+                ..warning_finding(SECTION, found)
+            });
+        }
+    }
+    findings
+}
