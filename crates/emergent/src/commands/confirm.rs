@@ -2,7 +2,27 @@
 
 use std::io::IsTerminal;
 
-use crate::error::Result;
+use crate::{
+    error::{Error, Result},
+    output,
+};
+
+/// Says what a command is about to do with what `last` names, and asks at a terminal: it may be another by now than when
+/// the person looked. Fails if the answer is no.
+pub fn ask_about_last(reference: &str, yes: bool, what: &str) -> Result<()> {
+    if reference != "last" {
+        return Ok(());
+    }
+    let answer = if yes { None } else { ask(&format!("{what}?"))? };
+    match answer {
+        Some(true) => Ok(()),
+        Some(false) => Err(Error::Declined),
+        None => {
+            output::print_notice(what);
+            Ok(())
+        }
+    }
+}
 
 /// Asks at a terminal; `None` without one. Only `y` and `yes` mean yes.
 pub fn ask(question: &str) -> Result<Option<bool>> {

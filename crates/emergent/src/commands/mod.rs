@@ -25,6 +25,7 @@ pub mod login_link;
 pub mod mcp;
 pub mod mcp_server;
 mod moment;
+mod newest;
 mod number;
 pub mod object;
 mod object_types;

@@ -7,8 +7,10 @@ use emergent_wire::{
 use serde_json::{Map, Value};
 
 use super::{
+    confirm::ask_about_last,
     encode,
-    graph::{any_object_path, object_name, resolve_object, show_object},
+    graph::{object_name, resolve_object, show_object},
+    newest::{label, last_deleted_object},
     object_types::warn_of_unknown_types,
     run_bulk::parse_optional_time,
 };
@@ -82,13 +84,16 @@ pub enum Object {
     Delete {
         /// An id, the end of an id, TYPE/KEY, or `last`
         object: String,
+        /// With `last`, delete it without asking
+        #[arg(long, short)]
+        yes: bool,
         /// Delete it only if this is its newest version
         #[arg(long, value_name = "N")]
         expected_version: Option<i64>,
     },
     /// Restore a deleted object, with the relationships that were deleted with it
     Restore {
-        /// Its id, or TYPE/KEY
+        /// Its id, TYPE/KEY, or `last`, the one that was deleted last
         object: String,
     },
 }
@@ -217,16 +222,31 @@ impl Object {
                 let outcome = if updated.version == before.version { "unchanged" } else { "saved" };
                 (updated, outcome)
             }
-            Object::Delete { object, expected_version } => {
+            Object::Delete { object, yes, expected_version } => {
                 let id = resolve_object(client, &object).await?;
+                let mut expected = expected_version;
+                if object == "last" {
+                    let shown: Received<ObjectView> =
+                        client.get(&format!("/api/graph/objects/{id}")).await?.data().await?;
+                    let name = object_name(&shown.properties).map(|name| format!(" ({name})"));
+                    let what = format!("delete {}{}", label(&shown), name.unwrap_or_default());
+                    ask_about_last(&object, yes, &what)?;
+                    // What is deleted is what the question was about.
+                    expected = expected.or(Some(shown.version));
+                }
                 let expected =
-                    expected_version.map(|version| format!("?expectedVersion={version}")).unwrap_or_default();
+                    expected.map(|version| format!("?expectedVersion={version}")).unwrap_or_default();
                 let deleted: Received<ObjectView> =
                     client.delete(&format!("/api/graph/objects/{id}{expected}")).await?.data().await?;
                 (deleted, "deleted")
             }
             Object::Restore { object } => {
-                let reference = any_object_path(client, &object).await?;
+                let reference = match object.as_str() {
+                    "last" => last_deleted_object(client).await?.to_string(),
+                    // The server knows which deleted object had the key, and whether a live one has it now.
+                    object if object.contains('/') => encode(object),
+                    object => resolve_object(client, object).await?.to_string(),
+                };
                 let path = format!("/api/graph/objects/{reference}/restore");
                 let restored: Received<ObjectView> = client.post(&path, &Map::new()).await?.data().await?;
                 (restored, "live")

@@ -9,10 +9,12 @@ use serde_json::Map;
 use uuid::Uuid;
 
 use super::{
+    confirm::ask_about_last,
     encode,
     graph::{resolve_object, traverse_from},
     history::{VersionRow, print_versions, relationship_change},
     moment::{Moment, resolve_object_at},
+    newest::object_label,
     number::parse_finite,
     object::parse_properties,
     resolve::{RELATIONSHIPS, resolve_id},
@@ -59,6 +61,9 @@ pub enum Relationship {
     Delete {
         /// Its id, the end of its id as `relationship list` shows it, or `last`
         relationship: String,
+        /// With `last`, delete it without asking
+        #[arg(long, short)]
+        yes: bool,
     },
     /// List every version of a relationship, newest first, also of a deleted one
     History {
@@ -122,9 +127,15 @@ impl Relationship {
                     created.type_, created.id, created.version
                 ))
             }
-            Relationship::Delete { relationship } => {
+            Relationship::Delete { relationship, yes } => {
                 let id = resolve_id(client, &RELATIONSHIPS, &relationship).await?;
                 let path = format!("/api/graph/relationships/{id}");
+                if relationship == "last" {
+                    let edge: Received<RelationshipView> = client.get(&path).await?.data().await?;
+                    let from = object_label(client, edge.from_id).await?;
+                    let to = object_label(client, edge.to_id).await?;
+                    ask_about_last(&relationship, yes, &format!("delete {from} ─{}→ {to}", edge.type_))?;
+                }
                 let deleted: Received<RelationshipView> = client.delete(&path).await?.data().await?;
                 if as_json {
                     return output::print_json(&deleted);

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::encode;
+use super::{encode, newest};
 use crate::{
     client::Client,
     error::{Error, Result},
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How many of the newest items are searched for a name or for the end of an id.
-const MAX_SEARCHED: usize = 1_000;
+pub(super) const MAX_SEARCHED: usize = 1_000;
 /// Shorter ends of an id are not accepted: they would name something else tomorrow.
 const MIN_SUFFIX_CHARS: usize = 4;
 /// How similar a name has to be to be suggested, from 0 to 1.
@@ -67,9 +67,17 @@ pub async fn resolve_id(client: &Client, resource: &Resource, reference: &str) -
     if is_id(reference) {
         return Ok(reference.to_ascii_lowercase());
     }
-    let is_newest = reference == "last" && resource.name_field.is_empty();
-    let items: Vec<Value> =
-        client.get_newest(resource.path, if is_newest { 1 } else { MAX_SEARCHED }).await?;
+    let is_last = reference == "last";
+    if is_last && resource.path == RELATIONSHIPS.path {
+        return newest::newest_relationship(client).await;
+    }
+    // `last` is the newest of what `object list` shows. The tasks of a workflow and what agents said may be newer.
+    let path = match resource.path {
+        path if is_last && path == OBJECTS.path => newest::LISTED_OBJECTS,
+        path => path,
+    };
+    let is_newest = is_last && resource.name_field.is_empty();
+    let items: Vec<Value> = client.get_newest(path, if is_newest { 1 } else { MAX_SEARCHED }).await?;
     let candidates: Vec<Candidate> =
         items.iter().filter_map(|item| Candidate::from_item(item, resource.name_field)).collect();
     choose(resource, reference, &candidates)

@@ -16,6 +16,7 @@ mod graph_output;
 mod inbox_last;
 mod inbox_review;
 mod interrupt;
+mod last_of_graph;
 mod lists;
 mod login;
 mod messages;

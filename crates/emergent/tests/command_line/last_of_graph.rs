@@ -1,0 +1,60 @@
+//! `last` for objects and relationships: the newest of what lists show, and a question before it is deleted.
+
+use crate::{
+    chat_terminal::{converse, converse_to_end},
+    common::{Home, command_output, failed, json_of, text},
+    home_with_agent, write,
+};
+
+/// A folder with two notes, an edge between them, and a workflow that wrote newer objects and edges of its own.
+fn home_with_notes() -> Home {
+    let home = home_with_agent();
+    for note in ["first", "second"] {
+        command_output(home.run(&["object", "create", "Note", note]));
+    }
+    command_output(home.run(&["relationship", "create", "Note/first", "cites", "Note/second"]));
+    write(&home, "plan.json", r#"[{ "key": "work", "title": "Work", "assignedAgent": "echo" }]"#);
+    command_output(home.run(&["dispatch", "--tasks", "plan.json", "--follow"]));
+    home
+}
+
+#[test]
+fn last_is_the_newest_of_what_lists_show() {
+    let home = home_with_notes();
+    assert_eq!(json_of(home.run(&["object", "show", "last", "--json"]))["key"], "second");
+    let listed = command_output(home.run(&["relationship", "list", "last"]));
+    assert!(listed.contains("cites"), "{listed}");
+    let history = command_output(home.run(&["relationship", "history", "last"]));
+    assert!(history.starts_with("cites "), "{history}");
+    let deleted = home.run(&["relationship", "delete", "last"]);
+    let told = text(&deleted.stderr);
+    assert!(told.contains("delete Note/first ─cites→ Note/second"), "it says what it deletes: {told}");
+    command_output(deleted);
+    let none = failed(&home.run(&["relationship", "delete", "last"]));
+    assert!(none.contains("there is no relationship yet, apart from those of tasks"), "{none}");
+    for note in ["second", "first"] {
+        let deleted = home.run(&["object", "delete", "last", "--yes"]);
+        assert!(text(&deleted.stderr).contains(&format!("delete Note/{note}")), "{}", text(&deleted.stderr));
+        command_output(deleted);
+    }
+    let restored = command_output(home.run(&["object", "restore", "last"]));
+    assert!(restored.starts_with("Note/first "), "the one that was deleted last: {restored}");
+    assert_eq!(json_of(home.run(&["object", "show", "last", "--json"]))["key"], "first");
+}
+
+#[test]
+fn a_person_is_asked_before_last_is_deleted() {
+    let home = home_with_notes();
+    let delete_edge = ["relationship", "delete", "last"];
+    let steps = [("delete Note/first ─cites→ Note/second? [y/N]", "n\r"), ("Nothing was changed.", "")];
+    let declined = converse_to_end(&home, &delete_edge, &steps);
+    assert_eq!(declined.status.code(), Some(1), "{}", text(&declined.stdout));
+    let steps = [("delete Note/first ─cites→ Note/second? [y/N]", "y\r"), ("cites is deleted", "")];
+    converse(&home, &delete_edge, &steps);
+    let steps = [("delete Note/second? [y/N]", "n\r"), ("Nothing was changed.", "")];
+    let declined = converse_to_end(&home, &["object", "delete", "last"], &steps);
+    assert_eq!(declined.status.code(), Some(1), "{}", text(&declined.stdout));
+    command_output(home.run(&["object", "show", "Note/second"]));
+    let steps = [("delete Note/second? [y/N]", "y\r"), ("is deleted", "")];
+    converse(&home, &["object", "delete", "last"], &steps);
+}
