@@ -26,6 +26,12 @@ pub enum Error {
     /// A key is unique among the live objects of a type.
     #[error("the key `{key}` of type `{type_}` is already used by the object `{id}`")]
     KeyTaken { type_: String, key: String, id: ObjectId },
+    /// A deleted object is to be restored by a key that another object has now.
+    #[error(
+        "the key `{key}` of type `{type_}` is already used by the live object `{live}`; the deleted object that had it is \
+         `{deleted}`: delete the live one or change its key, then restore the other by its id"
+    )]
+    KeyReused { type_: String, key: String, live: ObjectId, deleted: ObjectId },
     /// The current state does not allow the operation. The message says what would.
     #[error("{message}")]
     Conflict { message: String },

@@ -72,6 +72,9 @@ impl From<graph::Error> for ApiError {
             graph::Error::KeyTaken { type_, key, id } => {
                 conflict("key_taken", json!({ "type": type_, "key": key, "id": id }))
             }
+            graph::Error::KeyReused { type_, key, live, deleted } => {
+                conflict("key_taken", json!({ "type": type_, "key": key, "id": live, "deletedId": deleted }))
+            }
             graph::Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
             graph::Error::MissingScope { scope, .. } => {
                 Self::new(StatusCode::FORBIDDEN, "missing_scope", message)

@@ -58,3 +58,20 @@ fn a_person_is_asked_before_last_is_deleted() {
     let steps = [("delete Note/second? [y/N]", "y\r"), ("is deleted", "")];
     converse(&home, &["object", "delete", "last"], &steps);
 }
+
+#[test]
+fn an_object_is_not_restored_by_a_key_that_another_one_has_now() {
+    let home = home_with_agent();
+    let order = ["object", "create", "Order", "o1"];
+    let old =
+        json_of(home.run(&[&order[..], &["--json"]].concat()))["id"].as_str().expect("an id").to_owned();
+    command_output(home.run(&["object", "delete", "Order/o1"]));
+    let new =
+        json_of(home.run(&[&order[..], &["--json"]].concat()))["id"].as_str().expect("an id").to_owned();
+    let told = failed(&home.run(&["object", "restore", "Order/o1"]));
+    assert!(told.contains(&format!("by the live object `{new}`")) && told.contains(&old), "{told}");
+    command_output(home.run(&["object", "delete", "Order/o1"]));
+    command_output(home.run(&["object", "restore", &old]));
+    let live = json_of(home.run(&["object", "show", "Order/o1", "--json"]));
+    assert_eq!(live["id"], old.as_str(), "{live}");
+}

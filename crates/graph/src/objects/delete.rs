@@ -1,7 +1,7 @@
 //! Deleting and restoring objects together with their edges. Those edges that do not fit into the transaction
 //! follow in a job, see `cascade`.
 
-use emergent_domain::{change::ChangeKind, ids::ObjectId, object::Object};
+use emergent_domain::{change::ChangeKind, ids::ObjectId, object::Object, object_ref::ObjectRef};
 use emergent_store::{
     Tx,
     embedding_queue::{self, RowKind},
@@ -18,7 +18,7 @@ use super::{
     cascade,
     write::{enqueue, lock_live, new_change, object_indexed_text},
 };
-use crate::{Error, WriteContext, error::Result, tasks};
+use crate::{Error, WriteContext, error::Result, object_refs::resolve_any_object, tasks};
 
 /// Deletes a live object and its edges. Returns the tombstone. From the commit on, nobody sees an edge of the
 /// object.
@@ -60,6 +60,18 @@ pub fn restore(tx: &mut Tx<'_>, ctx: &WriteContext, id: ObjectId) -> Result<Obje
         return Ok(locked.object);
     }
     restore_tombstone(tx, ctx, locked)
+}
+
+/// Like [`restore`], for the object that a reference names.
+pub(super) fn restore_named(tx: &mut Tx<'_>, ctx: &WriteContext, reference: &ObjectRef) -> Result<Object> {
+    if let ObjectRef::Key { type_, key } = reference
+        && let Some(live) = rows::id_by_key(tx, ctx.project.id, type_, key)?
+        && let Some(deleted) = rows::deleted_id_by_key(tx, ctx.project.id, type_, key)?
+    {
+        return Err(Error::KeyReused { type_: type_.clone(), key: key.clone(), live, deleted });
+    }
+    let id = resolve_any_object(tx, ctx.project.id, reference)?;
+    restore(tx, ctx, id)
 }
 
 /// Restores a locked tombstone together with its edges. A caller that changed the content of the

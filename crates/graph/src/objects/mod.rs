@@ -19,6 +19,7 @@ mod draft;
 mod write;
 
 pub use cascade::EDGE_QUEUE;
+use delete::restore_named;
 pub(crate) use delete::restore_tombstone;
 pub use delete::{delete, restore};
 pub use draft::{ObjectDraft, Upsert};
@@ -126,6 +127,12 @@ impl Graph {
     /// rest.
     pub async fn restore_object(&self, actor: Actor, id: ObjectId) -> Result<Object> {
         self.write(actor, move |tx, ctx| restore(tx, ctx, id)).await
+    }
+
+    /// Restores the object that a reference names. A key names a deleted object; if a live one has the key now, the error
+    /// says which. Without a deleted object, the live one is returned unchanged.
+    pub async fn restore_named_object(&self, actor: Actor, reference: ObjectRef) -> Result<Object> {
+        self.write(actor, move |tx, ctx| restore_named(tx, ctx, &reference)).await
     }
 
     /// Lists all versions including tombstones, newest first. Also works for deleted objects.

@@ -9,6 +9,7 @@ use emergent_domain::{
     filter::{Filter, Op},
     ids::ObjectId,
     object::{NewObject, Object, ObjectPatch},
+    object_ref::ObjectRef,
     query::ObjectFilter,
     time::Clock,
 };
@@ -57,6 +58,12 @@ both_engines! {
             Err(Error::KeyTaken { id, .. }) => assert_eq!(id, second),
             other => panic!("{other:?}"),
         }
+        // By its key, the deleted one cannot be meant: that names the live one.
+        let by_key = ObjectRef::Key { type_: "Task".into(), key: "a".into() };
+        match harness.graph.restore_named_object(harness.actor, by_key.clone()).await {
+            Err(Error::KeyReused { live, deleted, .. }) => assert_eq!((live, deleted), (second, first)),
+            other => panic!("{other:?}"),
+        }
         // Neither renaming nor changing the type can take over a key that is in use.
         let third = harness.object(new("Task", "c", json!({}))).await;
         let rename = ObjectPatch { key: Some(Some("a".to_owned())), ..ObjectPatch::default() };
@@ -66,7 +73,9 @@ both_engines! {
         assert!(matches!(harness.graph.update_object(harness.actor, second, retype).await, Err(Error::KeyTaken { .. })));
         let drop_key = ObjectPatch { key: Some(None), ..ObjectPatch::default() };
         assert_eq!(harness.graph.update_object(harness.actor, second, drop_key).await.unwrap().key, None);
-        assert_eq!(harness.graph.restore_object(harness.actor, first).await.unwrap().id, first);
+        assert_eq!(harness.graph.restore_named_object(harness.actor, by_key.clone()).await.unwrap().id, first);
+        let live = harness.graph.restore_named_object(harness.actor, by_key).await.unwrap();
+        assert_eq!((live.id, live.version), (first, 3), "what is live stays as it is");
     }
 
     async fn a_change_is_a_version_and_no_change_is_none(db: TestDb) {

@@ -139,11 +139,22 @@ pub fn latest_id_by_key(
     type_: &str,
     key: &str,
 ) -> Result<Option<ObjectId>> {
-    if let Some(live) = id_by_key(tx, project, type_, key)? {
-        return Ok(Some(live));
+    match id_by_key(tx, project, type_, key)? {
+        Some(live) => Ok(Some(live)),
+        None => deleted_id_by_key(tx, project, type_, key),
     }
+}
+
+/// The deleted object that had this key last; `None` if no deleted one had it.
+pub fn deleted_id_by_key(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    type_: &str,
+    key: &str,
+) -> Result<Option<ObjectId>> {
     tx.query_opt(
-        "SELECT id FROM graph_objects WHERE project_id = $1 AND type = $2 AND key = $3
+        "SELECT id FROM graph_objects
+         WHERE project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NOT NULL
          ORDER BY deleted_at DESC, id DESC LIMIT 1",
         params![project, type_, key],
         |row| row.get(0),

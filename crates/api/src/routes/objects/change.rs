@@ -7,7 +7,7 @@ use utoipa::IntoParams;
 use crate::{
     App,
     auth::AsActor,
-    extract::{AnyObjectPath, Json, ObjectPath, Query},
+    extract::{Json, ObjectPath, ObjectRefPath, Query},
     response::{Envelope, Result, ok},
     views::{
         expected_version,
@@ -64,7 +64,7 @@ pub(super) async fn delete(
 pub(super) async fn restore(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    AnyObjectPath(id): AnyObjectPath,
+    ObjectRefPath(reference): ObjectRefPath,
 ) -> Result<ObjectView> {
-    ok(app.graph.restore_object(actor, id).await?)
+    ok(app.graph.restore_named_object(actor, reference).await?)
 }
