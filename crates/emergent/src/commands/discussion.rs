@@ -1,6 +1,6 @@
 //! `emergent discussion`: lists discussions, shows one, or decides an escalated one.
 
-use emergent_wire::discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView};
+use emergent_wire::discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView, EntryView};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,6 +15,9 @@ use crate::{
     hints,
     output::{self, bold, dim},
 };
+
+/// The type of the entries that can be accepted.
+const PROPOSAL: &str = "proposal";
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Discussion {
@@ -142,18 +145,53 @@ struct Decision {
     decision: Option<String>,
 }
 
+/// Prints what a person decides about: why, the last proposal, and what was said before and after it.
+pub fn print_undecided(discussion: &DiscussionView) -> Result<()> {
+    let escalation = discussion.escalation.as_ref().and_then(|value| Escalation::deserialize(value).ok());
+    if let Some(escalation) = escalation.filter(|escalation| !escalation.reason.is_empty()) {
+        output::print_fact("why", &escalation.reason)?;
+    }
+    let entries = &discussion.entries;
+    let last_proposal = entries.iter().rposition(|entry| entry.entry_type == PROPOSAL);
+    for (index, entry) in entries.iter().enumerate().skip(first_to_decide_on(entries)) {
+        let label = if Some(index) == last_proposal { "the last proposal" } else { &entry.entry_type };
+        print_entry(entry, label)?;
+    }
+    output::print_line("")
+}
+
+/// Where what a person decides on begins: after the last proposal but one, since what was said about that led to the
+/// last; with one proposal, there; without any, with the last round.
+fn first_to_decide_on(entries: &[EntryView]) -> usize {
+    let is_proposal = |entry: &EntryView| entry.entry_type == PROPOSAL;
+    let mut proposals = entries.iter().enumerate().rev().filter(|(_, entry)| is_proposal(entry));
+    match (proposals.next(), proposals.next()) {
+        (_, Some((before, _))) => before + 1,
+        (Some((only, _)), None) => only,
+        (None, None) => {
+            let last_round = entries.iter().filter_map(|entry| entry.round).max();
+            entries.iter().position(|entry| entry.round == last_round).unwrap_or(0)
+        }
+    }
+}
+
+fn print_entry(entry: &EntryView, label: &str) -> Result<()> {
+    let round = entry.round.filter(|round| *round > 1);
+    let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
+    let entry_label = dim(&format!("{label}{round}"));
+    output::print_line(&format!("\n{}  {entry_label}", bold(&entry.agent)))?;
+    output::print_text(&entry.content)?;
+    match &entry.option {
+        Some(option) => output::print_item("for: ", option),
+        None => Ok(()),
+    }
+}
+
 fn print_discussion(discussion: &DiscussionView) -> Result<()> {
     let (kind, status) = (&discussion.kind, &discussion.status);
     output::print_text(&format!("{}  {kind}  {status}", bold(&discussion.topic)))?;
     for entry in &discussion.entries {
-        let round = entry.round.filter(|round| *round > 1);
-        let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
-        let entry_label = dim(&format!("{}{round}", entry.entry_type));
-        output::print_line(&format!("\n{}  {entry_label}", bold(&entry.agent)))?;
-        output::print_text(&entry.content)?;
-        if let Some(option) = &entry.option {
-            output::print_item("for: ", option)?;
-        }
+        print_entry(entry, &entry.entry_type)?;
     }
     let escalation = discussion.escalation.as_ref().and_then(|value| Escalation::deserialize(value).ok());
     let is_open = status == "escalated" && discussion.decided_by_person.is_none();

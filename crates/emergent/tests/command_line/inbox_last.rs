@@ -95,3 +95,15 @@ fn a_question_is_not_approved_and_a_call_is_not_answered() {
     let expired = command_output(home.run(&["inbox", "list", "--status", "expired"]));
     assert_eq!(expired, "Nothing is expired.\n");
 }
+
+#[test]
+fn an_answer_that_would_be_refused_is_not_asked_about() {
+    let home = home_with_talker();
+    failed(&home.run(&["chat", "ask me", "--agent", "talker"]));
+    let told = failed(&home.run(&["inbox", "answer", "last", "green"]));
+    assert!(told.contains("the answer must be one of `red`, `blue`, or the number of one"), "{told}");
+    assert!(!told.contains("answer \""), "nothing is announced: {told}");
+    let (home, _) = home_with_escalation();
+    let told = failed(&home.run(&["inbox", "answer", "last", "explode"]));
+    assert!(told.contains("`explode` is not an option of this workflow"), "{told}");
+}

@@ -46,7 +46,15 @@ fn a_discussion_is_decided_with_keys_and_its_workflow_goes_on() {
     let home = home_with_escalated_workflow();
     // The workflow waits for the discussion, so there is one item.
     assert_eq!(kinds(&home), ["discussion"]);
+    let shown = command_output(home.run(&["inbox", "show", "last"]));
+    for part in
+        ["was not approved within 1 round", "  the last proposal", "Done.", "critic  ", "it is too short"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
     let steps = [
+        ("it is too short", ""),
+        ("the last proposal", ""),
         ("[a]nswer [p] accept the proposal", "?"),
         ("a  give the discussion its outcome", ""),
         ("[a]nswer [p] accept the proposal", "r"),

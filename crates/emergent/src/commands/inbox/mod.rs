@@ -144,7 +144,7 @@ impl Inbox {
                 decide(client, &item, decision(Choice::Deny, reason), as_json).await
             }
             Inbox::Answer { request, answer, yes } => {
-                let item = load_to_decide(client, &request, Deciding::Answer, yes).await?;
+                let item = load_to_decide(client, &request, Deciding::Answer(&answer), yes).await?;
                 let answer = match &*item {
                     InboxDetailView::Request(request) => parse_answer(request, answer)?,
                     InboxDetailView::Escalated(item) if item.kind == InboxKind::Escalation => {
@@ -163,13 +163,14 @@ impl Inbox {
 
 /// What a command is about to do with an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deciding {
+enum Deciding<'a> {
     Approve,
     Deny,
-    Answer,
+    /// With this answer.
+    Answer(&'a str),
 }
 
-impl Deciding {
+impl Deciding<'_> {
     /// What becomes of the item, in words.
     fn describe(self, item: &InboxDetailView) -> String {
         match (self, item) {
@@ -179,17 +180,17 @@ impl Deciding {
             (Self::Deny, InboxDetailView::Request(request)) => {
                 format!("deny \"{}\" of {}", request.title, request.agent_name)
             }
-            (Self::Answer, InboxDetailView::Request(request)) => {
+            (Self::Answer(_), InboxDetailView::Request(request)) => {
                 format!("answer \"{}\" of {}", request.title, request.agent_name)
             }
             (deciding, InboxDetailView::Escalated(item)) => {
                 let verb = match (deciding, item.kind) {
                     (Self::Approve, InboxKind::Escalation) => "resume the workflow",
                     (Self::Deny, InboxKind::Escalation) => "cancel the workflow",
-                    (Self::Answer, InboxKind::Escalation) => "choose an option of the workflow",
+                    (Self::Answer(_), InboxKind::Escalation) => "choose an option of the workflow",
                     (Self::Approve, _) => "accept the last proposal of the discussion",
                     (Self::Deny, _) => "cancel the workflow of the discussion",
-                    (Self::Answer, _) => "decide the discussion",
+                    (Self::Answer(_), _) => "decide the discussion",
                 };
                 format!("{verb} \"{}\"", first_line(&item.title, TITLE_CHARS))
             }
@@ -203,12 +204,16 @@ impl Deciding {
 async fn load_to_decide(
     client: &Client,
     reference: &str,
-    deciding: Deciding,
+    deciding: Deciding<'_>,
     yes: bool,
 ) -> Result<Received<InboxDetailView>> {
     let item = load_item(client, reference).await?;
     check_pending(client, &item).await?;
     check_choice(&item, deciding)?;
+    // Nobody is asked about an answer that would be refused.
+    if let Deciding::Answer(answer) = deciding {
+        check_answer(&item, answer)?;
+    }
     let what = deciding.describe(&item);
     if reference != LAST || yes {
         output::print_notice(&what);
@@ -337,20 +342,44 @@ async fn check_pending(client: &Client, item: &InboxDetailView) -> Result<()> {
 }
 
 /// Refuses to approve a question and to answer a call, and says what to do instead.
-fn check_choice(item: &InboxDetailView, deciding: Deciding) -> Result<()> {
+fn check_choice(item: &InboxDetailView, deciding: Deciding<'_>) -> Result<()> {
     let InboxDetailView::Request(request) = item else { return Ok(()) };
     let id = request.id.to_string();
     let (is, instead) = match (deciding, request.kind) {
         (Deciding::Approve, ApprovalKind::Question) => {
             ("a question, which is answered", format!("inbox answer {} ANSWER", short_id(&id)))
         }
-        (Deciding::Answer, ApprovalKind::Approval) => {
+        (Deciding::Answer(_), ApprovalKind::Approval) => {
             ("a tool call, which is approved or denied", format!("inbox approve {}", short_id(&id)))
         }
         _ => return Ok(()),
     };
     let (title, command) = (first_line(&request.title, TITLE_CHARS), hints::command(&instead));
     Err(Error::Usage(format!("\"{title}\" is {is}: `{command}`")))
+}
+
+/// Refuses an answer that is none of the options, where only these can be chosen.
+fn check_answer(item: &InboxDetailView, answer: &str) -> Result<()> {
+    match item {
+        InboxDetailView::Escalated(item) if item.kind == InboxKind::Escalation => {
+            options::chosen(item, answer).map(drop)
+        }
+        InboxDetailView::Escalated(_) => Ok(()),
+        InboxDetailView::Request(request) => {
+            let Some(question) = &request.question else { return Ok(()) };
+            let is_free = question.options.is_empty() || question.response_schema.is_some();
+            if is_free || question.options.contains(&option_of(&question.options, answer)) {
+                return Ok(());
+            }
+            let options = question.options.join("`, `");
+            Err(Error::Usage(format!("the answer must be one of `{options}`, or the number of one")))
+        }
+    }
+}
+
+/// The option that a text names by its number, or the text itself.
+fn option_of(options: &[String], text: &str) -> String {
+    option_by_number(options, text).unwrap_or_else(|| text.to_owned())
 }
 
 /// The name of a token; `None` if this caller may not read it.

@@ -81,16 +81,22 @@ fn sendable<'a>(workflow: &'a WorkflowView, option: &str) -> Option<&'a Escalati
     (!command.split_whitespace().any(is_placeholder)).then_some(action)
 }
 
+/// The option that a person names by its word or its number.
+pub fn chosen(item: &EscalatedItemView, answer: &str) -> Result<String> {
+    let option = option_by_number(&item.options, answer).unwrap_or_else(|| answer.trim().to_owned());
+    if item.options.contains(&option) {
+        return Ok(option);
+    }
+    Err(Error::Usage(format!(
+        "`{option}` is not an option of this workflow; its options are {}",
+        item.options.join(", ")
+    )))
+}
+
 /// Carries out the option that a person names by its word or its number.
 pub async fn carry_out(client: &Client, item: &EscalatedItemView, answer: &str, as_json: bool) -> Result<()> {
     let id = item.id.to_string();
-    let option = option_by_number(&item.options, answer).unwrap_or_else(|| answer.trim().to_owned());
-    if !item.options.contains(&option) {
-        return Err(Error::Usage(format!(
-            "`{option}` is not an option of this workflow; its options are {}",
-            item.options.join(", ")
-        )));
-    }
+    let option = chosen(item, answer)?;
     let workflow = watch_workflow::get(client, &id).await?;
     let Some(action) = sendable(&workflow, &option) else {
         let commands = commands(item, &workflow, &option);

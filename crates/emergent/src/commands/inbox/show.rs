@@ -6,6 +6,7 @@ use emergent_domain::{
 };
 use emergent_wire::{
     approval::{ApprovalView, DecisionView, EscalatedItemView, InboxKind},
+    discussion::DiscussionView,
     run_detail::RunDetailView,
     run_message::{ContentView, RunMessageView},
 };
@@ -13,6 +14,7 @@ use emergent_wire::{
 use super::options;
 use crate::{
     client::{Client, Received},
+    commands::discussion::print_undecided,
     error::Result,
     hints,
     output::{self, bold, dim, first_line},
@@ -90,6 +92,14 @@ fn print_commands(request: &ApprovalView) -> Result<()> {
 pub async fn print_escalated(client: &Client, item: &EscalatedItemView) -> Result<()> {
     output::print_line(&format!("{}  {}  {}", bold(&item.title), item.kind.as_str(), item.status))?;
     output::print_fact("id", &item.id.to_string())?;
+    if item.kind == InboxKind::Discussion && item.status == ApprovalStatus::Pending {
+        let path = format!("/api/coordination/discussions/{}", item.id);
+        // Whoever may decide may be unable to read the discussion.
+        if let Ok(response) = client.get(&path).await {
+            let discussion: Received<DiscussionView> = response.data().await?;
+            print_undecided(&discussion)?;
+        }
+    }
     let workflow = options::load_workflow(client, item).await;
     options::print_options(item, workflow.as_deref())?;
     if item.status != ApprovalStatus::Pending {
