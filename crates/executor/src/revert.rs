@@ -3,6 +3,7 @@
 use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     ids::{ProjectId, RunId},
+    time::Timestamp,
 };
 use emergent_graph::{
     Actor, Graph,
@@ -37,6 +38,28 @@ pub struct RevertOutcome {
     /// The runs below the given one that were not reverted and whose writes stand.
     pub children: Vec<ChildWrites>,
     pub dry_run: bool,
+    /// How many objects, relationships and documents the runs wrote, whether they stand or not.
+    pub written: usize,
+    /// When the given run was reverted before, if nothing was left to revert.
+    pub reverted_at: Option<Timestamp>,
+}
+
+impl RevertOutcome {
+    fn new(report: RevertReport, runs: Vec<RunId>, children: Vec<ChildWrites>, dry_run: bool) -> Self {
+        Self { report, runs, children, dry_run, written: 0, reverted_at: None }
+    }
+
+    fn is_empty(&self) -> bool {
+        let report = &self.report;
+        report.undone.is_empty() && report.conflicts.is_empty()
+    }
+}
+
+/// What is known of runs before they are reverted.
+struct Before {
+    written: usize,
+    /// When the given run was reverted.
+    reverted_at: Option<Timestamp>,
 }
 
 /// What still stands of the writes of a child run.
@@ -58,7 +81,21 @@ impl Executor {
     /// everything: in one transaction, or in many if they wrote much. If the server stops between two of them, a job
     /// makes the others. A dry run of many is rolled back one by one, so that nobody waits for all of them.
     pub async fn revert(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<RevertOutcome> {
-        let written = self.count_written(actor, id, options).await?;
+        let Before { written, reverted_at } = self.load_before(actor, id, options).await?;
+        let mut outcome = self.revert_written(actor, id, options, written).await?;
+        outcome.written = written;
+        outcome.reverted_at = reverted_at.filter(|_| outcome.is_empty());
+        Ok(outcome)
+    }
+
+    /// Reverts runs that wrote so many entities.
+    async fn revert_written(
+        &self,
+        actor: Actor,
+        id: RunId,
+        options: RevertOptions,
+        written: usize,
+    ) -> Result<RevertOutcome> {
         if written <= MAX_IN_ONE_TRANSACTION {
             let graph = self.graph().clone();
             let work = move |tx: &mut Tx<'_>| revert_in(tx, &graph, actor, id, options);
@@ -80,14 +117,16 @@ impl Executor {
 }
 
 impl Executor {
-    /// How many entities the runs wrote that would be reverted.
-    async fn count_written(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<usize> {
-        let read = move |tx: &mut Tx<'_>| -> Result<usize> {
+    /// How many entities the runs wrote that would be reverted, and when the given one was reverted before.
+    async fn load_before(&self, actor: Actor, id: RunId, options: RevertOptions) -> Result<Before> {
+        let read = move |tx: &mut Tx<'_>| -> Result<Before> {
             let mut runs = RunSet::from([id]);
             if options.tree {
                 runs.extend(list_descendants(tx, id)?.iter().map(|child| child.id));
             }
-            Ok(WrittenEntities::load(tx, actor.project, &runs)?.count())
+            let written = WrittenEntities::load(tx, actor.project, &runs)?.count();
+            let reverted_at = audit::last_time(tx, actor.project, AuditAction::RunRevert, id.0)?;
+            Ok(Before { written, reverted_at })
         };
         self.db().read(read).await
     }
@@ -118,7 +157,7 @@ impl Executor {
         let runs: RunSet = reverted.iter().copied().collect();
         let report = self.graph().revert_in_batches(actor, runs, revert::MAX_AT_ONCE).await?;
         let children = self.remaining_children(actor, options, descendants).await?;
-        Ok(RevertOutcome { report, runs: reverted, children, dry_run: false })
+        Ok(RevertOutcome::new(report, reverted, children, false))
     }
 
     async fn preview_in_batches(
@@ -132,7 +171,7 @@ impl Executor {
         let runs: RunSet = reverted.iter().copied().collect();
         let report = self.graph().preview_revert(actor, runs, revert::MAX_AT_ONCE).await?;
         let children = self.remaining_children(actor, options, descendants).await?;
-        Ok(RevertOutcome { report, runs: reverted, children, dry_run: true })
+        Ok(RevertOutcome::new(report, reverted, children, true))
     }
 
     /// What the runs below the given one wrote, if they are not reverted with it.
@@ -207,7 +246,7 @@ fn revert_in(
         true => Vec::new(),
         false => standing_writes(tx, actor.project, &descendants)?,
     };
-    Ok(Some(RevertOutcome { report, runs: reverted, children, dry_run: options.dry_run }))
+    Ok(Some(RevertOutcome::new(report, reverted, children, options.dry_run)))
 }
 
 fn not_ended(id: RunId, status: &str) -> Error {

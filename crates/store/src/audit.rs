@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use emergent_domain::{
-    audit::{AuditEntry, AuditFilter, AuditOrigin, NewAuditEntry},
+    audit::{AuditAction, AuditEntry, AuditFilter, AuditOrigin, NewAuditEntry},
     cursor::{Cursor, Page, ResultPage},
-    ids::TokenId,
+    ids::{ProjectId, TokenId},
     json::JsonObject,
     time::Timestamp,
 };
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::{
     error::Result,
-    page, project_events,
+    page, params, project_events,
     row::{TableRow, row},
     tx::Tx,
     value::Param,
@@ -92,6 +92,21 @@ pub fn record(tx: &mut Tx<'_>, new: &NewAuditEntry, at: Timestamp) -> Result<()>
         }
         _ => Ok(()),
     }
+}
+
+/// When this action was last done with this target of a project; `None` if it never was.
+pub fn last_time(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    action: AuditAction,
+    target: Uuid,
+) -> Result<Option<Timestamp>> {
+    tx.query_opt(
+        "SELECT created_at FROM audit_log WHERE project_id = $1 AND action = $2 AND target_id = $3
+         ORDER BY created_at DESC, id DESC LIMIT 1",
+        params![project, action.as_str(), target.to_string()],
+        |row| row.get(0),
+    )
 }
 
 /// The token whose request makes the changes of this transaction; `None` for the server itself.

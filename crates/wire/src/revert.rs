@@ -1,5 +1,6 @@
 //! The report of a reverted run: what was undone, and what could not be.
 
+use emergent_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -41,6 +42,13 @@ pub struct RevertView {
     /// Nothing was changed: this is what would be done.
     #[serde(default)]
     pub dry_run: bool,
+    /// How many objects, relationships and documents the runs wrote, whether they stand or not.
+    #[serde(default)]
+    pub written: usize,
+    /// When the run was reverted before, if nothing was left to undo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub reverted_at: Option<Timestamp>,
 }
 
 /// What a child run wrote and still stands.

@@ -6435,6 +6435,11 @@ export interface components {
             conflicts: components["schemas"]["RevertConflict"][];
             /** @description Nothing was changed: this is what would be done. */
             dryRun?: boolean;
+            /**
+             * Format: date-time
+             * @description When the run was reverted before, if nothing was left to undo.
+             */
+            revertedAt?: string | null;
             /** @description The runs whose writes were undone. */
             runs?: string[];
             /** @description The first 10,000. */
@@ -6443,6 +6448,8 @@ export interface components {
             unlistedConflicts?: number;
             /** @description How many more were undone than `undone` lists. */
             unlistedUndone?: number;
+            /** @description How many objects, relationships and documents the runs wrote, whether they stand or not. */
+            written?: number;
         };
         RotatedKey: {
             /** @description The id of the key that everything is sealed with now; not the key. */

@@ -34,7 +34,7 @@ impl IntoView<ChildWritesView> for ChildWrites {
 
 impl IntoView<RevertView> for RevertOutcome {
     fn into_view(self) -> RevertView {
-        let RevertOutcome { report, runs, children, dry_run } = self;
+        let RevertOutcome { report, runs, children, dry_run, written, reverted_at } = self;
         RevertView {
             undone: report.undone.into_iter().map(IntoView::into_view).collect(),
             unlisted_undone: report.unlisted_undone,
@@ -43,6 +43,8 @@ impl IntoView<RevertView> for RevertOutcome {
             runs: runs.into_iter().map(|run| run.0).collect(),
             children: children.into_iter().map(IntoView::into_view).collect(),
             dry_run,
+            written,
+            reverted_at,
         }
     }
 }

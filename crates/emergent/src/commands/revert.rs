@@ -48,7 +48,7 @@ fn describe(reverted: &RevertView, run: &str) -> Vec<String> {
     let kept = reverted.conflicts.len() + reverted.unlisted_conflicts;
     let changes = counted(undone, "change");
     let mut lines = vec![match (reverted.dry_run, kept) {
-        _ if undone + kept == 0 => "it wrote nothing to the graph that could be undone".to_owned(),
+        _ if undone + kept == 0 => nothing_left(reverted),
         (true, 0) => format!("would undo {changes}; nothing was changed"),
         (true, _) => format!("would undo {changes}, and leave {kept} as it is; nothing was changed"),
         (false, 0) => format!("undid {changes}"),
@@ -84,6 +84,17 @@ fn describe(reverted: &RevertView, run: &str) -> Vec<String> {
         lines.push(format!("`{command}` undoes that, too; `--dry-run` shows it first"));
     }
     lines
+}
+
+/// Why there was nothing to undo.
+fn nothing_left(reverted: &RevertView) -> String {
+    match reverted.reverted_at {
+        Some(at) => format!("it was reverted already, at {at}: nothing that it wrote stands any more"),
+        None if reverted.written > 0 => {
+            "nothing that it wrote stands any more: it was undone or deleted already".to_owned()
+        }
+        None => "it wrote nothing to the graph that could be undone".to_owned(),
+    }
 }
 
 /// What a person calls an entity. The type of a relationship names none, so its id comes along.
@@ -138,6 +149,8 @@ mod tests {
             runs: vec![uuid::Uuid::nil()],
             children: vec![child],
             dry_run: true,
+            written: 0,
+            reverted_at: None,
         };
         let text = describe(&reverted, "last").join("\n");
         assert!(text.starts_with("it wrote nothing") && text.contains("2 objects, 1 document"), "{text}");
@@ -162,6 +175,8 @@ mod tests {
             runs: Vec::new(),
             children: Vec::new(),
             dry_run: false,
+            written: 1_000,
+            reverted_at: None,
         };
         let lines = describe(&reverted, "last");
         assert_eq!(lines[0], "undid 1000 changes");

@@ -165,6 +165,8 @@ fn a_revert_names_what_it_undoes_and_the_history_names_the_run() {
         let told = command_output(home.run(args));
         assert!(told.contains("object       Note/fresh\n"), "{told}");
     }
+    let again = command_output(home.run(&["run", "revert", "last"]));
+    assert!(again.starts_with("it was reverted already, at 20"), "{again}");
     let history = command_output(home.run(&["graph", "history", "Note/fresh"]));
     assert!(history.contains(&format!("version 2: run {run} was reverted")), "{history}");
     let newest = &json_of(home.run(&["graph", "history", "Note/fresh", "--json"]))[0];

@@ -126,9 +126,11 @@ both_engines! {
         let done = revert(true, false).await;
         assert_eq!(done.runs, [run.id, child.id]);
         assert_eq!((done.report.undone.len(), done.report.conflicts.len(), done.children.len()), (2, 0, 0));
+        assert_eq!((done.written, done.reverted_at), (2, None));
         assert!(objects(&harness, "Note").await.is_empty());
         let again = revert(true, false).await;
         assert!(again.report.undone.is_empty() && revert(false, true).await.children.is_empty());
+        assert!(again.written == 2 && again.reverted_at.is_some(), "it says that it is reverted already: {again:?}");
         harness.close().await;
     }
 
