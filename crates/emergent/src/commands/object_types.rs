@@ -7,7 +7,7 @@ use super::resolve::suggestion;
 use crate::{
     client::{Client, Received},
     error::Result,
-    output,
+    hints, output,
 };
 
 /// What the hints need of the counts of types.
@@ -50,9 +50,75 @@ pub async fn warn_of_unknown_types(client: &Client, types: &[String]) {
     }
 }
 
+/// Says on standard error which types a question names that found nothing: types are no words of the texts that are
+/// searched.
+pub async fn hint_at_named_types(client: &Client, question: &str) {
+    let used = used_types(client).await;
+    for (word, type_) in named_types(question, &used) {
+        let list = hints::command(&format!("object list --type {}", hints::quoted(type_)));
+        output::print_notice(&format!(
+            "no text has `{word}`, but there is the type {type_}: `{list}` lists its objects"
+        ));
+    }
+}
+
+/// The types that a question names, each with the words that name it: `invoice lines` names `InvoiceLine`.
+fn named_types<'t>(question: &str, types: &'t [String]) -> Vec<(String, &'t str)> {
+    let words: Vec<String> = words_of(question).collect();
+    let is_same = |asked: &String, own: &String| {
+        asked == own || asked.strip_suffix('s').is_some_and(|singular| singular == own)
+    };
+    let naming = |type_: &'t String| {
+        let own: Vec<String> = words_of(&split_camel_case(type_)).collect();
+        let joined = [own.concat()];
+        let candidates = [own.as_slice(), &joined];
+        let named = candidates.into_iter().filter(|own| !own.is_empty()).find_map(|own| {
+            words
+                .windows(own.len())
+                .find(|asked| asked.iter().zip(own).all(|(asked, own)| is_same(asked, own)))
+        });
+        named.map(|named| (named.join(" "), type_.as_str()))
+    };
+    types.iter().filter_map(naming).collect()
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+/// `InvoiceLine` as `Invoice Line`.
+fn split_camel_case(type_: &str) -> String {
+    let mut split = String::new();
+    let mut after_small = false;
+    for c in type_.chars() {
+        if c.is_uppercase() && after_small {
+            split.push(' ');
+        }
+        after_small = c.is_lowercase() || c.is_numeric();
+        split.push(c);
+    }
+    split
+}
+
 /// The used types that differ from this one only in upper and lower case.
 pub async fn types_in_other_case(client: &Client, type_: &str) -> Vec<String> {
     let lower = type_.to_lowercase();
     let types = used_types(client).await.into_iter();
     types.filter(|used| used != type_ && used.to_lowercase() == lower).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_names_a_type_by_its_words() {
+        let types = ["Invoice", "InvoiceLine", "Person"].map(str::to_owned);
+        let named = |question: &str| -> Vec<(String, &str)> { named_types(question, &types) };
+        assert_eq!(named("invoice"), [("invoice".to_owned(), "Invoice")]);
+        assert_eq!(named("open Invoices"), [("invoices".to_owned(), "Invoice")]);
+        assert_eq!(named("invoiceline")[0], ("invoiceline".to_owned(), "InvoiceLine"));
+        assert_eq!(named("invoice lines").len(), 2);
+        assert!(named("who pays").is_empty());
+    }
 }

@@ -118,3 +118,14 @@ fn an_import_of_a_file_that_does_not_exist_leaves_no_data_folder() {
     assert!(told.contains("missing.ndjson"), "{told}");
     assert!(!home.folder().join("new-folder").exists());
 }
+
+#[test]
+fn a_search_for_a_type_says_how_its_objects_are_listed() {
+    let home = home_with(r#"{"kind":"object","type":"Invoice","key":"4711","properties":{"total":12}}"#);
+    let found = home.run(&["graph", "search", "invoice", "--mode", "text"]);
+    let told = text(&found.stderr);
+    assert!(told.contains("there is the type Invoice: `emergent object list --type Invoice`"), "{told}");
+    assert_eq!(command_output(found), "nothing found\n");
+    let found = home.run(&["graph", "search", "kettle", "--mode", "text"]);
+    assert!(!text(&found.stderr).contains("Invoice"), "{}", text(&found.stderr));
+}

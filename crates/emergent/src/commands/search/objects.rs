@@ -24,7 +24,7 @@ use crate::{
     client::{Client, Received},
     commands::{
         graph::{object_name, object_text, title},
-        object_types::warn_of_unknown_types,
+        object_types::{hint_at_named_types, warn_of_unknown_types},
         parse_flag,
         pending_embeddings::warn_of_pending_embeddings,
     },
@@ -87,6 +87,9 @@ impl ObjectSearch {
 async fn print_hits(client: &Client, body: &SearchObjects, results: &SearchView) -> Result<()> {
     if results.hits.is_empty() {
         warn_of_unknown_types(client, &body.types).await;
+        if body.types.is_empty() {
+            hint_at_named_types(client, &body.query).await;
+        }
         return output::print_line("nothing found");
     }
     let mut labels = Labels::new(client, results);
