@@ -31,6 +31,11 @@ pub fn append(message: &str, link: &str, rest: &str) -> String {
     format!("{message} {}{}", first.collect::<String>(), letters.as_str())
 }
 
+/// The text on one line: each run of white space is one space.
+pub fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The text with a full stop, unless it ends as a sentence does.
 pub fn as_sentence(text: &str) -> String {
     append(text, ".", "").trim_end().to_owned()

@@ -4,6 +4,7 @@ use emergent_domain::{
     ids::ObjectId,
     run::RunStatus,
     task::{NeedsPerson, Task, TaskStatus},
+    text::on_one_line,
     workflow::{OnFailure, WorkflowStatus},
 };
 
@@ -58,6 +59,8 @@ pub const DISCUSSION_OPTIONS: &[&str] = &["decide", "cancel"];
 /// Marks a failed task as needing a person. The mark stays on the task until a person has decided, so
 /// that a workflow with several such tasks asks about each of them, one after the other.
 pub fn person_needed(task: &Task, why: &str, options: &[&str]) -> NeedsPerson {
+    // What the agent said last is part of some reasons, and a reason is one line in every list.
+    let why = on_one_line(why);
     NeedsPerson { reason: format!("task `{}` failed: {why}", task.key), options: to_strings(options) }
 }
 

@@ -211,3 +211,10 @@ fn each_task_that_needs_a_person_is_asked_about_one_after_the_other() {
     becomes(&mut snapshot, "a", TaskStatus::Completed);
     assert_eq!(rest(&snapshot), ["ask about b: retry reassign skip cancel"]);
 }
+
+#[test]
+fn the_reason_for_a_person_is_one_line() {
+    let task = fixtures::task(NewTask { key: "check".into(), ..NewTask::default() });
+    let needs = person_needed(&task, "it said:\n\n  I forgot\tit.\n", TASK_OPTIONS);
+    assert_eq!(needs.reason, "task `check` failed: it said: I forgot it.");
+}
