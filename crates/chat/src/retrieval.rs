@@ -25,6 +25,9 @@ use crate::{Chat, Result};
 const MAX_PASSAGES: usize = 8;
 /// How many objects, and how many parts of documents, are searched.
 const HITS: usize = 6;
+/// The score below which a hit is no passage. The best hit by words has a score of about 1. What only shares parts of
+/// words with the message, as `Othello` does with `Hello`, is below a millionth.
+const MIN_SCORE: f64 = 1e-3;
 /// The maximum length of a passage in characters.
 const MAX_PASSAGE_CHARS: usize = 1_500;
 /// How much of the message is searched for, in characters.
@@ -61,6 +64,7 @@ impl Chat {
         let documents = chunks.iter().map(|hit| hit.item.document).collect();
         let titles = graph.document_titles(project, documents).await?;
         passages.extend(chunks.into_iter().map(|hit| from_chunk(hit, &titles)));
+        passages.retain(|passage| passage.score >= MIN_SCORE);
         passages.sort_by(|one, other| other.score.total_cmp(&one.score));
         passages.truncate(MAX_PASSAGES);
         Ok(passages)

@@ -2,9 +2,9 @@
 
 use std::{process::Stdio, time::Duration};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::common::{Home, command_output, failed, json_of};
+use crate::common::{Home, command_output, eventually, failed, json_of};
 
 const SCRIPT: &str = r#"
 rules:
@@ -143,4 +143,22 @@ async fn a_real_model_answers_a_question_about_the_sample() {
         .await
         .data();
     assert!(!calls.as_array().expect("calls").is_empty(), "it looked something up: {answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_passage_that_only_shares_parts_of_words_is_not_cited() {
+    let home = home_with_script().with("EMERGENT_MODEL", "rehearsal/sample");
+    let server = home.start().await;
+    let play = json!({ "type": "Play", "key": "othello", "properties": { "text": "Othello" } });
+    server.api.post("/api/graph/objects", &play).await;
+    eventually("the play is embedded", Duration::from_secs(10), || async {
+        let question = json!({ "query": "Hello", "mode": "hybrid" });
+        let found = server.api.post("/api/graph/search", &question).await.data();
+        found["hits"].as_array().is_some_and(|hits| !hits.is_empty())
+    })
+    .await;
+    let answer: Value = json_of(home.run(&["chat", "Hello", "--agent", "-", "--json"]));
+    assert_eq!(answer["citations"], json!([]), "{answer}");
+    let answer: Value = json_of(home.run(&["chat", "Who is Othello?", "--agent", "-", "--json"]));
+    assert_eq!(answer["retrievalContext"]["passages"][0]["key"], "othello", "{answer}");
 }
