@@ -210,8 +210,16 @@ pub fn check_restorable(folder: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(source) => return Err(Error::File { path: folder.to_owned(), source }),
     };
-    let mut names = entries.flatten().map(|entry| entry.file_name());
-    match names.find(|name| !ALLOWED_BEFORE_RESTORE.iter().any(|allowed| name == allowed)) {
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let mut others =
+        names.iter().filter(|name| !ALLOWED_BEFORE_RESTORE.iter().any(|allowed| *name == allowed));
+    // Of what is in a data folder, the database is what would be lost.
+    let database = names.iter().find(|name| *name == DATABASE);
+    match database.or_else(|| others.next()) {
+        Some(name) if name == DATABASE => Err(Error::Usage(format!(
+            "`{}` is not empty: it has the database `{DATABASE}`. A backup is restored to a new folder; --data-dir chooses it",
+            folder.display()
+        ))),
         Some(name) => Err(Error::Usage(format!(
             "`{}` is not empty: it has `{}`. A backup is restored to a new folder; --data-dir chooses it",
             folder.display(),

@@ -78,7 +78,7 @@ impl Invoke {
         let invoked: Result<Option<Received<InvocationView>>> = invoked.await;
         driver.stop().await;
         let Some(result) = invoked? else { return Err(Error::Interrupted) };
-        print_result(&result, self.wait.is_some(), as_json)
+        print_result(&result, &self.agent, self.wait.is_some(), as_json)
     }
 }
 
@@ -129,7 +129,7 @@ async fn follow(client: &Client, started: &InvocationView, as_json: bool) -> Res
 }
 
 /// Prints what was not printed while the run was followed. Fails when the run failed or was cancelled.
-fn print_result(result: &Received<InvocationView>, is_alone: bool, as_json: bool) -> Result<()> {
+fn print_result(result: &Received<InvocationView>, agent: &str, is_alone: bool, as_json: bool) -> Result<()> {
     let status = watch_run::status(result.status, result.reason);
     if is_alone && as_json {
         output::print_json(result)?;
@@ -146,7 +146,9 @@ fn print_result(result: &Received<InvocationView>, is_alone: bool, as_json: bool
         _ => output::print_notice(&format!("run {} is {status}: {}", result.run_id, result.links.result)),
     }
     if !as_json && output::terminal_width().is_some() {
-        output::print_notice(&format!("to go on: --conversation {}", result.conversation_id));
+        let id = result.conversation_id;
+        let command = hints::command(&format!("agent invoke {agent} --conversation {id} --input TEXT"));
+        output::print_notice(&format!("to go on: {command}"));
     }
     Ok(())
 }
