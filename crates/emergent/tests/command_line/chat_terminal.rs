@@ -21,9 +21,14 @@ pub fn converse(home: &Home, args: &[&str], steps: &[(&str, &str)]) -> String {
 
 /// As [`converse`], whatever the exit code is. It is 99 if a text did not appear.
 pub fn converse_to_end(home: &Home, args: &[&str], steps: &[(&str, &str)]) -> Output {
+    converse_through(home, &[], args, steps)
+}
+
+/// Runs a command on a terminal through a program, which gets it as its last arguments.
+fn converse_through(home: &Home, program: &[&str], args: &[&str], steps: &[(&str, &str)]) -> Output {
     let direct = home.command(args);
     let mut command = Command::new("python3");
-    command.args(["-c", CONVERSATION, &json!(steps).to_string()]).arg(direct.get_program());
+    command.args(["-c", CONVERSATION, &json!(steps).to_string()]).args(program).arg(direct.get_program());
     command.args(direct.get_args()).current_dir(home.folder()).env("NO_COLOR", "1").env("TERM", "xterm");
     for (name, value) in direct.get_envs() {
         match value {
@@ -167,4 +172,39 @@ fn ctrl_c_and_stop_end_the_answer_and_keep_what_was_said() {
     let shown = command_output(home.run(&["conversation", "show", "last"]));
     assert!(shown.contains("assistant  stopped"), "{shown}");
     assert!(shown.contains("one two") && !shown.contains("twenty end"), "{shown}");
+}
+
+/// Runs the command that it gets, and then reads a line, as a shell reads the next command.
+const SHELL: &[&str] = &["sh", "-c", r#""$0" "$@"; read -r line; echo "the shell read: $line""#];
+
+#[test]
+fn what_was_typed_after_a_single_question_is_read_by_the_shell() {
+    let home = home_with_talker();
+    let typed = ("", "the next command\r");
+    let steps = [typed, ("You said: Hello", ""), ("the shell read: the next command", "")];
+    let output = converse_through(&home, SHELL, &["chat", "Hello", "--agent", "talker"], &steps);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn an_approval_of_a_single_question_does_not_take_the_next_command() {
+    let home = home_with_talker();
+    let steps = [
+        ("", "the next command\r"),
+        ("✋ entities_delete waits for a person", ""),
+        ("nothing is asked", ""),
+        ("the shell read: the next command", ""),
+    ];
+    let output = converse_through(&home, SHELL, &["chat", "delete it", "--agent", "talker"], &steps);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let steps = [
+        ("[a]pprove [e]dit [d]eny", "a"),
+        ("Really approve entities_delete? [y/N]", "y"),
+        ("That is all.", ""),
+        ("to go on: ", "the next command\r"),
+        ("the shell read: the next command", ""),
+    ];
+    command_output(home.run(&["inbox", "deny", "last", "--reason", "later"]));
+    let output = converse_through(&home, SHELL, &["chat", "delete it", "--agent", "talker"], &steps);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{
     frames::{ChatFrame, ChatFrames},
     line::Line,
-    typed_ahead::{TypedAhead, TypedInput},
+    typed_ahead::{self, TypedAhead, TypedInput},
     view::View,
 };
 use crate::{
@@ -61,9 +61,11 @@ pub struct Answer<'a> {
     view: View,
     spinner: Spinner,
     shown: Shown,
-    /// Whether a person at the terminal can be asked, and can type meanwhile.
+    /// Whether a person at the terminal can be asked.
     is_attended: bool,
-    typed: &'a mut TypedAhead,
+    /// Where lines go that a person types meanwhile. `None` for a single answer: the shell reads what was typed after
+    /// its command.
+    typed: Option<&'a mut TypedAhead>,
     begun: Instant,
     /// Known from the first frame on.
     conversation: Option<Uuid>,
@@ -73,7 +75,12 @@ pub struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    pub fn new(client: &'a Client, shown: Shown, is_attended: bool, typed: &'a mut TypedAhead) -> Self {
+    pub fn new(
+        client: &'a Client,
+        shown: Shown,
+        is_attended: bool,
+        typed: Option<&'a mut TypedAhead>,
+    ) -> Self {
         Self {
             client,
             view: View::new(output::use_colour(), output::terminal_width()),
@@ -170,8 +177,9 @@ impl<'a> Answer<'a> {
                         () = &mut *interrupt => return Ok(Next::Leave(AnswerEnd::Interrupted)),
                     }
                 }
-                _ = looks.tick(), if self.is_attended => {
-                    let line = match self.typed.poll() {
+                _ = looks.tick(), if self.is_attended && self.typed.is_some() => {
+                    let Some(typed) = self.typed.as_mut() else { continue };
+                    let line = match typed.poll() {
                         Some(TypedInput::Line(line)) => line,
                         Some(TypedInput::End) => return Ok(Next::Leave(AnswerEnd::Quit)),
                         None => continue,
@@ -179,7 +187,7 @@ impl<'a> Answer<'a> {
                     match Line::parse(&line) {
                         Line::Stop => { self.stop().await?; }
                         Line::Quit => return Ok(Next::Leave(AnswerEnd::Quit)),
-                        _ => self.typed.keep(line),
+                        _ => typed.keep(line),
                     }
                 }
             }
@@ -218,25 +226,44 @@ impl<'a> Answer<'a> {
         if request.status != ApprovalStatus::Pending {
             return Ok(Asked::GoOn);
         }
-        let show = hints::command(&format!("inbox show {id}"));
         if !self.is_attended {
-            let chat = self.conversation.map(|id| hints::command(&format!("chat --conversation {id}")));
-            return Err(Error::Usage(format!(
-                "the answer waits for a person: `{show}` says how to decide, and `{}` goes on with it",
-                chat.unwrap_or_default()
-            )));
+            return Err(Error::Usage(self.waiting_text(&id)));
         }
-        let mut typed = String::new();
-        let reviewed = inbox::review_request(self.client, &Term::stderr(), &request, &mut typed).await;
-        self.typed.keep_text(&typed);
+        // The keys would take the lines, and the shell is to have them: the next command may be the one that decides.
+        if self.typed.is_none() && typed_ahead::is_line_waiting() {
+            output::print_notice(&format!(
+                "A command is waiting, so nothing is asked: {}.",
+                self.waiting_text(&id)
+            ));
+            return Ok(Asked::Later);
+        }
+        let mut text = String::new();
+        let reviewed = inbox::review_request(self.client, &Term::stderr(), &request, &mut text).await;
+        if let Some(typed) = self.typed.as_mut() {
+            typed.keep_text(&text);
+        }
         match reviewed? {
             Reviewed::Decided => Ok(Asked::GoOn),
             Reviewed::Later | Reviewed::Interrupted => {
-                output::print_notice(&format!("It waits for a decision: `{show}`; /follow goes on with it."));
+                let show = hints::command(&format!("inbox show {id}"));
+                output::print_notice(&match self.typed {
+                    Some(_) => format!("It waits for a decision: `{show}`; /follow goes on with it."),
+                    None => format!("Nothing was decided: {}.", self.waiting_text(&id)),
+                });
                 Ok(Asked::Later)
             }
             Reviewed::Ended => Ok(Asked::Quit),
         }
+    }
+
+    /// That the answer waits for a decision about a request, with the commands to decide and to go on.
+    fn waiting_text(&self, request: &str) -> String {
+        let show = hints::command(&format!("inbox show {request}"));
+        let chat = self.conversation.map(|id| hints::command(&format!("chat --conversation {id}")));
+        format!(
+            "the answer waits for a person: `{show}` says how to decide, and `{}` goes on with it",
+            chat.unwrap_or_default()
+        )
     }
 
     /// What becomes of an answer that is not followed to its end.

@@ -35,7 +35,6 @@ pub use busy::ActiveAnswer;
 use frames::ChatFrames;
 use input::Input;
 use session::Session;
-use typed_ahead::TypedAhead;
 use view::incomplete_reason;
 
 /// Talk with an agent, or ask about what the graph knows
@@ -172,13 +171,12 @@ async fn answer_once(
 ) -> Result<()> {
     let is_terminal = std::io::stdout().is_terminal() && !as_json;
     let is_attended = is_terminal && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    let mut typed = TypedAhead::default();
     let shown = if is_terminal { Shown::All } else { Shown::Nothing };
     let frames = match ChatFrames::send(client, &target.message(message), key).await {
         Err(error) => return Err(refusal::explain(client, target, error).await),
         sent => sent?,
     };
-    let mut answer = Answer::new(client, shown, is_attended, &mut typed);
+    let mut answer = Answer::new(client, shown, is_attended, None);
     let end = answer.follow(frames).await?;
     let stored = match end {
         AnswerEnd::Stored(stored) => stored,

@@ -251,7 +251,7 @@ impl<'a> Session<'a> {
     async fn show(&mut self, frames: ChatFrames<'a>) -> Result<Next> {
         let is_attended = self.input.is_terminal() && console::Term::stderr().is_term();
         let shown = if self.as_json { Shown::Nothing } else { Shown::All };
-        let mut answer = Answer::new(self.client, shown, is_attended, &mut self.typed);
+        let mut answer = Answer::new(self.client, shown, is_attended, Some(&mut self.typed));
         let followed = answer.follow(frames).await;
         self.target.conversation = answer.conversation().or(self.target.conversation);
         match followed? {

@@ -26,15 +26,11 @@ impl TypedAhead {
     /// A whole line, if the person has typed one. Only for a standard input that is a terminal.
     #[cfg(unix)]
     pub fn poll(&mut self) -> Option<TypedInput> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let stdin = std::io::stdin();
-        let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
-        // A terminal is readable when a line is complete.
-        let ready = poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
-        if ready == 0 || !waiting[0].revents().contains(PollFlags::IN) {
+        if !is_line_waiting() {
             return None;
         }
         // Not through the buffer of `stdin`, which the line editor does not see.
+        let stdin = std::io::stdin();
         let mut line = vec![0; MAX_LINE_BYTES];
         let bytes = match rustix::io::read(&stdin, &mut line[..]) {
             Ok(0) => return Some(TypedInput::End),
@@ -78,6 +74,22 @@ impl TypedAhead {
     pub fn next(&mut self) -> Option<String> {
         self.lines.pop_front()
     }
+}
+
+/// Whether a whole line can be read from the terminal that standard input is. Nothing is read.
+#[cfg(unix)]
+pub fn is_line_waiting() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let stdin = std::io::stdin();
+    let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
+    // A terminal is readable when a line is complete.
+    let ready = poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
+    ready > 0 && waiting[0].revents().contains(PollFlags::IN)
+}
+
+#[cfg(not(unix))]
+pub fn is_line_waiting() -> bool {
+    false
 }
 
 #[cfg(test)]
