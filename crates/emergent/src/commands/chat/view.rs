@@ -13,14 +13,11 @@ use uuid::Uuid;
 
 use super::sources::sources;
 use crate::{
-    commands::watch_run::tokens_text,
+    commands::watch_run::{CallLine, tokens_text},
     hints,
-    output::{duration, first_line},
+    output::duration,
     text::{StreamWrap, fit_line, short_id, wrap},
 };
-
-/// Inputs of tools are shortened to this length, and errors to twice as much.
-const MAX_INPUT_CHARS: usize = 60;
 
 /// How many commands that open sources are named.
 const MAX_OPENERS: usize = 3;
@@ -139,7 +136,7 @@ impl View {
     }
 
     fn call_started(&mut self, id: Uuid, tool: &str, input: Option<&Value>, now: Duration) {
-        let input = input.map(|input| first_line(&input.to_string(), MAX_INPUT_CHARS)).unwrap_or_default();
+        let input = input.map(Value::to_string).unwrap_or_default();
         match self.calls.iter_mut().find(|call| call.id == id) {
             // It was approved.
             Some(call) => (call.held, call.started, call.input) = (false, now, input),
@@ -161,20 +158,13 @@ impl View {
     fn call_ended(&mut self, id: Uuid, tool: &str, error: Option<&str>, now: Duration) -> String {
         let call = self.calls.iter().position(|call| call.id == id).map(|index| self.calls.remove(index));
         let mark = if error.is_some() { self.paint("31", "✗") } else { self.paint("32", "✓") };
-        let mut parts = vec![format!("{mark} {}", self.paint("1", tool))];
-        if let Some(call) = &call {
-            parts.extend(
-                Some(&call.input).filter(|input| !input.is_empty()).map(|input| self.paint("2", input)),
-            );
-            // The time of a call that was held is that of the person who decided.
-            if !call.held {
-                let millis = u64::try_from(now.saturating_sub(call.started).as_millis()).unwrap_or(u64::MAX);
-                parts.push(self.paint("2", &duration(millis)));
-            }
-        }
-        parts.extend(error.map(|error| first_line(error, MAX_INPUT_CHARS * 2)));
-        let line = parts.join("  ");
-        let line = self.width.map_or_else(|| line.clone(), |width| fit_line(&line, width));
+        // The time of a call that was held is that of the person who decided.
+        let took = call.as_ref().filter(|call| !call.held).map(|call| {
+            duration(u64::try_from(now.saturating_sub(call.started).as_millis()).unwrap_or(u64::MAX))
+        });
+        let input = call.as_ref().map(|call| call.input.as_str()).unwrap_or_default();
+        let line = CallLine { head: format!("{mark} {}", self.paint("1", tool)), input, took, error };
+        let line = line.text(self.width, |text| self.paint("2", text));
         self.push_line(&line)
     }
 

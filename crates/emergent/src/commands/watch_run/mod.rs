@@ -1,5 +1,6 @@
 //! Follows a run: prints its text as it is streamed, its tool calls, its child runs and its end.
 
+mod call_line;
 mod children;
 mod decisions;
 mod events;
@@ -26,6 +27,7 @@ use crate::{
     error::{Error, Result},
     hints, output, progress,
 };
+pub use call_line::CallLine;
 use children::Children;
 use decisions::{Decisions, Wait};
 pub use events::{Event, Events, Frames};

@@ -13,17 +13,17 @@ use emergent_wire::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{status, tokens, tree};
+use super::{CallLine, status, tokens, tree};
 use crate::{
     hints,
     output::first_line,
-    text::{StreamWrap, fit_line, short_id, wrap_item},
+    text::{StreamWrap, short_id, wrap_item},
 };
 
 /// The tool whose calls start child runs.
 pub const SPAWN_TOOL: &str = "spawn_agents";
-/// Inputs of tools are shortened to this length.
-const MAX_INPUT_CHARS: usize = 60;
+/// The names of the agents that a call starts are shortened to this length.
+const MAX_NAMES_CHARS: usize = 60;
 
 /// The shown part of the input of `spawn_agents`.
 #[derive(Default, Deserialize)]
@@ -282,7 +282,7 @@ impl View {
         }
         let tasks = SpawnInput::deserialize(&call.input).unwrap_or_default().tasks;
         let names: Vec<_> = tasks.into_iter().map(|task| task.agent_name).collect();
-        self.lines(&[format!("▸ spawn_agents  {}", first_line(&names.join(", "), MAX_INPUT_CHARS))])
+        self.lines(&[format!("▸ spawn_agents  {}", first_line(&names.join(", "), MAX_NAMES_CHARS))])
     }
 
     fn tool_completed(&mut self, call: &ToolCallView) -> String {
@@ -290,15 +290,14 @@ impl View {
         self.calls.retain(|(running, _)| *running != id);
         let failed = matches!(call.status, CallStatusView::Error);
         let mark = if failed { self.paint("31", "✗") } else { self.paint("32", "✓") };
-        let took = tree::took(call.duration_ms).map(|took| self.paint("2", &took));
-        let input = self.paint("2", &first_line(&call.input.to_string(), MAX_INPUT_CHARS));
-        let mut line =
-            format!("{mark} {}  {input}  {}", self.paint("1", &call.tool_name), took.unwrap_or_default());
-        if failed {
-            let output = call.output.as_ref().unwrap_or(&Value::Null);
-            line.push_str(&format!("  {}", first_line(&reason(output), MAX_INPUT_CHARS * 2)));
-        }
-        let line = self.width.map_or_else(|| line.clone(), |width| fit_line(&line, width));
+        let error = failed.then(|| reason(call.output.as_ref().unwrap_or(&Value::Null)));
+        let line = CallLine {
+            head: format!("{mark} {}", self.paint("1", &call.tool_name)),
+            input: &call.input.to_string(),
+            took: tree::took(call.duration_ms),
+            error: error.as_deref(),
+        };
+        let line = line.text(self.width, |text| self.paint("2", text));
         self.lines(&[line])
     }
 
