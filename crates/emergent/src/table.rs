@@ -14,6 +14,8 @@ const MIN_COLUMN_WIDTH: usize = 6;
 const NARROW_TERMINAL: usize = 60;
 /// The fewest columns for the text in the last column of a narrow terminal.
 const MIN_TEXT_WIDTH: usize = 12;
+/// The columns for the text in the last column, for which columns that are optional are left out.
+const LAST_TEXT_WIDTH: usize = 32;
 /// The header of the ids, which are of no use if they are truncated.
 const ID: &str = "ID";
 /// So much narrower a column of times counts when columns are made narrower: half a time says nothing, and the half of
@@ -159,13 +161,14 @@ pub fn without_optional_columns<'a>(
 }
 
 /// The columns of a table in which the columns `whole`, ids and times are complete, and others have at least the
-/// beginning of their text.
+/// beginning of their text, the last one a longer beginning.
 fn needed_width(headers: &[&str], rows: &[Vec<String>], whole: &[&str]) -> usize {
     let column_width = |(column, header): (usize, &&str)| {
         let cells = || rows.iter().filter_map(|row| row.get(column));
         let widest = cells().map(|cell| measure_text_width(&short_cell(cell))).max().unwrap_or(0);
         let is_complete = *header == ID || whole.contains(header) || cells().any(|cell| is_time(cell));
-        let widest = if is_complete { widest } else { widest.min(MIN_TEXT_WIDTH) };
+        let text_width = if column + 1 == headers.len() { LAST_TEXT_WIDTH } else { MIN_TEXT_WIDTH };
+        let widest = if is_complete { widest } else { widest.min(text_width) };
         widest.max(measure_text_width(header))
     };
     line_width(&headers.iter().enumerate().map(column_width).collect::<Vec<_>>())

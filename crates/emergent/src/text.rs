@@ -43,30 +43,41 @@ pub fn shorten_ids(text: &str) -> String {
     shortened
 }
 
-/// The line, truncated to the width with an ellipsis. It ends after a whole word, unless its first word alone
-/// is too wide. The line may contain colour codes.
+/// A line that shows fewer columns than this is not cut between words if that leaves a part of the next word out.
+const MIN_SHOWN_COLUMNS: usize = 10;
+/// The fewest columns of a cut word that say something.
+const MIN_PART_COLUMNS: usize = 4;
+/// A word is cut rather than left out if so many of its columns fit. JSON without spaces is one word.
+const LONG_PART_COLUMNS: usize = 8;
+
+/// The line, truncated to the width with an ellipsis. It ends after a whole word, unless much of the next word fits, or
+/// little would be shown. The line may contain colour codes.
 pub fn fit_line(line: &str, width: usize) -> String {
     if measure_text_width(line) <= width {
         return line.to_owned();
     }
     let plain = strip_ansi_codes(line);
     // One column is for the ellipsis.
-    let (mut column, mut last_end, mut in_word) = (0, 0, false);
+    let available = width.saturating_sub(1);
+    let (mut column, mut last_end, mut word_start) = (0, 0, None);
     for char in plain.chars() {
         if column + 1 > width {
             break;
         }
         if char.is_whitespace() {
-            if in_word {
+            if word_start.take().is_some() {
                 last_end = column;
             }
-            in_word = false;
-        } else {
-            in_word = true;
+        } else if word_start.is_none() {
+            word_start = Some(column);
         }
         column += measure_text_width(char.encode_utf8(&mut [0; 4]));
     }
-    let end = if last_end == 0 { width.saturating_sub(1) } else { last_end };
+    let part = word_start.map_or(0, |start| available.saturating_sub(start));
+    let is_word_cut = last_end == 0
+        || part >= LONG_PART_COLUMNS
+        || (part >= MIN_PART_COLUMNS && last_end < MIN_SHOWN_COLUMNS);
+    let end = if is_word_cut { available } else { last_end };
     // A text that was truncated before has an ellipsis already.
     truncate_str(line, end + 1, "…").replace("……", "…")
 }
@@ -83,7 +94,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The fewest columns for the text beside a label.
-const MIN_TEXT_COLUMNS: usize = 20;
+pub const MIN_TEXT_COLUMNS: usize = 20;
 
 /// The columns before a text that stands below its label.
 const TEXT_BELOW_INDENT: usize = 4;
@@ -224,9 +235,20 @@ mod tests {
         assert_eq!(fit_line("one two three", 8), "one two…");
         assert_eq!(fit_line("one two three", 7), "one…");
         assert_eq!(fit_line("incomprehensibly", 6), "incom…");
+        assert_eq!(fit_line("a line that is rather long", 24), "a line that is rather…");
         assert_eq!(fit_line("one two… three", 9), "one two…");
         let coloured = fit_line("\x1b[1mone two\x1b[0m three", 9);
         assert_eq!(strip_ansi_codes(&coloured), "one two…");
+    }
+
+    #[test]
+    fn a_long_word_is_truncated_rather_than_left_out() {
+        let call = r#"✓ entities_create  62ms  {"type":"Note","key":"old","properties":{}}"#;
+        assert_eq!(fit_line(call, 50), r#"✓ entities_create  62ms  {"type":"Note","key":"ol…"#);
+        assert_eq!(fit_line("google/gemini-2.5-flash", 12), "google/gemi…");
+        assert_eq!(fit_line("It is incomprehensible", 12), "It is incom…");
+        let coloured = fit_line("\x1b[1mcall\x1b[0m {\"type\":\"Note\"}", 16);
+        assert_eq!(strip_ansi_codes(&coloured), "call {\"type\":\"N…");
     }
 
     #[test]

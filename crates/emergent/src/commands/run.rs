@@ -240,10 +240,11 @@ fn show_all(runs: &[Received<RunView>]) -> Result<()> {
         headers.push("INPUT");
     }
     headers.push("SUMMARY");
-    output::print_list_with_whole(
+    output::print_list_with_optional(
         &headers,
         &rows,
         &["STATUS"],
+        &["STEPS", "TOOK", "COST"],
         ("agent trigger AGENT --input TEXT", "starts a run"),
     )
 }

@@ -25,6 +25,7 @@ mod names;
 mod newcomer;
 mod newcomer_postgres;
 mod packaging;
+mod readable;
 mod resources;
 mod search;
 mod terminal;

@@ -29,8 +29,6 @@ use crate::{
 pub use review::{Reviewed, review_request};
 use show::{choice_word, print_decided, print_escalated, print_escalated_decision, print_request};
 
-/// The length of a timestamp up to its seconds: `2026-01-31T00:00:00`.
-const SECONDS_LENGTH: usize = 19;
 const TITLE_CHARS: usize = 60;
 /// The newest item that waits.
 const LAST: &str = "last";
@@ -258,7 +256,10 @@ async fn list(
         return output::print_text(&none_text(wanted, kind));
     }
     let rows: Vec<Vec<String>> = items.iter().map(|item| row(item)).collect();
-    output::print_table(&["ID", "KIND", "STATUS", "AGENT", "WHAT", "SINCE"], &rows)
+    // With one status, its column says nothing.
+    let optional: &[&str] = if wanted.is_some() { &["STATUS", "SINCE"] } else { &["SINCE"] };
+    let headers = ["ID", "KIND", "STATUS", "AGENT", "SINCE", "WHAT"];
+    output::print_table_with_optional(&headers, &rows, &["STATUS"], optional)
 }
 
 /// What a list without items says.
@@ -274,14 +275,13 @@ fn none_text(status: Option<&str>, kind: Option<&str>) -> String {
 
 fn row(item: &InboxItemView) -> Vec<String> {
     let status = if item.overdue { "overdue".to_owned() } else { item.status.to_string() };
-    let at = item.created_at.to_string();
     vec![
         item.id.to_string(),
         item.kind.as_str().to_owned(),
         status,
         item.agent_name.clone().unwrap_or_else(|| "-".to_owned()),
+        item.created_at.to_string(),
         first_line(&item.title, TITLE_CHARS),
-        at.get(..SECONDS_LENGTH).unwrap_or(&at).to_owned(),
     ]
 }
 
