@@ -31,6 +31,7 @@ mod telemetry;
 mod text;
 mod usage;
 mod usage_error;
+mod values;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::{Layer, Registry, layer::SubscriberExt, util::SubscriberInitExt};

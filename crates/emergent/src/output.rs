@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use console::measure_text_width;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::{
     config,
@@ -11,13 +12,16 @@ use crate::{
     hints,
     table::{table_lines, without_empty_columns, without_optional_columns},
     text::{fit_line, shorten_ids, wrap, wrap_item},
+    values::field_lines,
 };
 
 /// The width of the labels of `print_fact`.
 const FACT_LABEL_WIDTH: usize = 12;
+/// The columns before the label of a fact.
+const FACT_INDENT: usize = 2;
 /// The smallest size that a terminal is taken to have; some report none.
 const MIN_ROWS: usize = 4;
-const MIN_COLUMNS: usize = 20;
+pub const MIN_COLUMNS: usize = 20;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct OutputFlags {
@@ -260,6 +264,26 @@ pub fn print_command(purpose: &str, command: &str) -> Result<()> {
 /// Prints a line with a label and a value, as the views of one thing have it.
 pub fn print_fact(label: &str, value: &str) -> Result<()> {
     print_item(&format!("  {label:<FACT_LABEL_WIDTH$} "), value)
+}
+
+/// Prints the fields of a JSON object, a line each: `name  value`, with nested values indented below their name.
+pub fn print_fields(fields: &Map<String, Value>) -> Result<()> {
+    print_fields_below(fields, FACT_INDENT)
+}
+
+/// Prints a JSON value below its label; one that is no object beside it.
+pub fn print_value(label: &str, value: &Value) -> Result<()> {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            print_line(&format!("{:FACT_INDENT$}{label}", ""))?;
+            print_fields_below(fields, 2 * FACT_INDENT)
+        }
+        other => print_fact(label, &other.to_string()),
+    }
+}
+
+fn print_fields_below(fields: &Map<String, Value>, indent: usize) -> Result<()> {
+    field_lines(fields, indent, terminal_width()).iter().try_for_each(|line| print_line(line))
 }
 
 /// Prints a text after a label; on a terminal, the text is wrapped beside the label.

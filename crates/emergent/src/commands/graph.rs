@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     encode,
-    history::{VersionRow, object_change, print_versions},
+    history::{TokenNames, VersionRow, object_change, print_versions},
     moment::{Moment, resolve_object_at},
     object_types::types_in_other_case,
     parse_flag,
@@ -23,6 +23,7 @@ use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
     output::{self, bold},
+    text::shorten_ids,
 };
 
 /// How many objects `graph show` lists around an object.
@@ -139,7 +140,13 @@ pub async fn show_object(client: &Client, object: &str, as_of: Option<&str>, as_
         return output::print_json(&shown);
     }
     output::print_row(&bold(&title(&shown.type_, shown.key.as_deref(), shown.id, &shown.properties)))?;
-    output::print_json(&shown)?;
+    print_facts(client, &shown).await?;
+    let properties = shown.properties.to_map();
+    if !properties.is_empty() {
+        output::print_line("")?;
+        output::print_fields(&properties)?;
+    }
+    output::print_line("")?;
     let body = Traverse {
         max_depth: Some(1),
         max_nodes: Some(MAX_NEIGHBOURS),
@@ -148,6 +155,27 @@ pub async fn show_object(client: &Client, object: &str, as_of: Option<&str>, as_
     };
     let traversal: Received<TraversalView> = client.post("/api/graph/traverse", &body).await?.data().await?;
     print_traversal(&traversal)
+}
+
+/// Prints what the server knows about an object besides its properties.
+async fn print_facts(client: &Client, object: &ObjectView) -> Result<()> {
+    let author = TokenNames::load(client).await.author_text(&object.author);
+    let author = if output::terminal_width().is_some() { shorten_ids(&author) } else { author };
+    let mut facts =
+        vec![("id", object.id.to_string()), ("version", format!("{}, by {author}", object.version))];
+    facts.extend(object.status.clone().map(|status| ("status", status)));
+    facts.extend(
+        Some(object.labels.join(", ")).filter(|labels| !labels.is_empty()).map(|labels| ("labels", labels)),
+    );
+    facts.push(("created", object.created_at.to_string()));
+    facts.push(("written", object.updated_at.to_string()));
+    facts.extend(object.deleted_at.map(|time| ("deleted", time.to_string())));
+    facts.extend(object.reason.clone().map(|reason| ("reason", reason)));
+    for source in &object.sources {
+        let part = format!("{}, part {} of document {}", source.title, source.index, source.document_id);
+        facts.push(("source", if source.document_deleted { format!("{part} (deleted)") } else { part }));
+    }
+    facts.iter().try_for_each(|(label, value)| output::print_fact(label, value))
 }
 
 /// The id of the object that a person names, also as `TYPE/KEY`. A whole id is not checked.

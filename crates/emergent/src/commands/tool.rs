@@ -110,5 +110,5 @@ fn print_tool(tool: &ToolView) -> Result<()> {
         output::print_fact(label, value)?;
     }
     output::print_text(&format!("\n{}\n", tool.description.trim_end()))?;
-    output::print_json(&tool.input_schema)
+    output::print_value("input", &tool.input_schema)
 }

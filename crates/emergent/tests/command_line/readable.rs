@@ -2,10 +2,48 @@
 
 use crate::{
     chat::home_with_talker,
-    common::{command_output, failed, text},
+    common::{Home, command_output, failed, json_of, text},
     home_with_agent,
-    terminal::on_terminal,
+    terminal::{on_terminal, written_lines},
+    write,
 };
+
+#[test]
+fn an_object_is_shown_with_a_line_for_each_property() {
+    let home = Home::sqlite();
+    let properties =
+        r#"{"name":"Ada King","born":1815,"address":{"city":"London","houses":["Ockham","St James"]}}"#;
+    command_output(home.run(&["object", "create", "Person", "ada", "--properties", properties]));
+    let shown = command_output(home.run(&["graph", "show", "Person/ada"]));
+    assert!(shown.starts_with("Person/ada  Ada King\n  id           "), "{shown}");
+    for line in [
+        "  name  Ada King\n",
+        "  born  1815\n",
+        "  address\n    city    London\n    houses  Ockham, St James\n",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(!shown.contains('{') && shown.contains("version      1, by token admin ("), "{shown}");
+    assert_eq!(json_of(home.run(&["graph", "show", "Person/ada", "--json"]))["properties"]["born"], 1815);
+    let long = "a reason that is long enough to need several lines on any terminal ".repeat(4);
+    command_output(home.run(&["object", "update", "Person/ada", "--set", &format!("why={long}")]));
+    let lines =
+        written_lines(&text(&on_terminal(&home, (24, 60), "", &["object", "show", "Person/ada"]).stdout));
+    assert!(lines.iter().all(|line| line.chars().count() <= 60), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("  why   a reason that")), "{lines:#?}");
+}
+
+#[test]
+fn an_agent_is_shown_with_its_defaults_and_its_approvals_in_words() {
+    let home = home_with_talker();
+    let shown = command_output(home.run(&["agent", "show", "talker"]));
+    assert!(shown.contains("  timeout      300 s (default)\n"), "{shown}");
+    assert!(shown.contains("  approvals    ask: entities_delete\n"), "{shown}");
+    write(&home, "other.yaml", "name: other\ndefaultTimeout: 60\nmaxSteps: 4\n");
+    command_output(home.run(&["agent", "apply", "other.yaml"]));
+    let shown = command_output(home.run(&["agent", "show", "other"]));
+    assert!(shown.contains("  max steps    4\n") && shown.contains("  timeout      60 s\n"), "{shown}");
+}
 
 #[test]
 fn a_list_of_what_waits_names_what_is_deleted() {

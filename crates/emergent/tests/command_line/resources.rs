@@ -98,7 +98,7 @@ fn tools_are_listed_and_shown_with_their_input() {
     let listed = command_output(home.run(&["tool", "list", "search"]));
     assert!(listed.contains("search_hybrid") && !listed.contains("entities_create"), "{listed}");
     let shown = command_output(home.run(&["tool", "show", "search_hybrid"]));
-    assert!(shown.contains("\"properties\"") && shown.contains("graph:read"), "{shown}");
+    assert!(shown.contains("\n    properties\n") && shown.contains("graph:read"), "{shown}");
 }
 
 #[test]

@@ -7,10 +7,10 @@ mod invoke;
 
 use std::path::PathBuf;
 
-use emergent_domain::agent::ModelConfig;
+use emergent_domain::{agent::ModelConfig, run::DEFAULT_TIMEOUT_SECONDS};
 use emergent_wire::{
     agent::AgentView,
-    agent_parts::ModelView,
+    agent_parts::{ApprovalRuleView, ModelView},
     run::{StartedRun, TriggerRun},
 };
 use serde_json::{Map, Value};
@@ -284,9 +284,35 @@ fn print_agents(agents: &[Received<AgentView>]) -> Result<()> {
     )
 }
 
+/// What holds for an agent without `maxSteps`.
+const DEFAULT_STEPS_TEXT: &str = "none; 50 when another agent starts it (default)";
+
+fn timeout_text(seconds: Option<u32>) -> String {
+    match seconds {
+        Some(seconds) => format!("{seconds} s"),
+        None => format!("{DEFAULT_TIMEOUT_SECONDS} s (default)"),
+    }
+}
+
+/// A rule about calls of tools: `ask: payments_*, when amount gt 1000; deny after 3600 s`.
+fn approval_text(rule: &ApprovalRuleView) -> String {
+    let conditions = rule.when.iter().filter_map(|filter| {
+        let Value::Object(filter) = serde_json::to_value(filter).ok()? else { return None };
+        let word = |name: &str| match filter.get(name)? {
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
+        let parts = [word("path"), word("op"), word("value")];
+        Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    });
+    let conditions = conditions.collect::<Vec<_>>().join(" and ");
+    let when = if conditions.is_empty() { String::new() } else { format!(", when {conditions}") };
+    let expiry = rule.expires_in.map(|seconds| format!("; {} after {seconds} s", rule.on_expiry));
+    format!("{}: {}{when}{}", rule.action, rule.tools.join(" "), expiry.unwrap_or_default())
+}
+
 fn print_agent(agent: &AgentView) -> Result<()> {
     output::print_row(&format!("{}  version {}", bold(&agent.name), agent.version))?;
-    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let mut facts = vec![
         ("id", agent.id.to_string()),
         ("description", agent.description.clone()),
@@ -294,24 +320,22 @@ fn print_agent(agent: &AgentView) -> Result<()> {
         ("tools", if agent.tools.is_empty() { "none".to_owned() } else { agent.tools.join(" ") }),
         ("visibility", agent.visibility.to_string()),
         ("flow", agent.flow_type.to_string()),
-        ("max steps", or_dash(agent.max_steps.map(|steps| steps.to_string()))),
-        ("timeout", or_dash(agent.default_timeout.map(|seconds| format!("{seconds}s")))),
+        ("max steps", agent.max_steps.map_or(DEFAULT_STEPS_TEXT.to_owned(), |steps| steps.to_string())),
+        ("timeout", timeout_text(agent.default_timeout)),
     ];
     facts.extend(agent.trigger.clone().map(|trigger| ("trigger", trigger)));
     facts.extend(agent.product.clone().map(|product| ("product", product)));
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
         output::print_fact(name, value)?;
     }
-    for rule in &agent.approvals {
-        let rule = serde_json::to_value(rule).unwrap_or_default();
-        output::print_fact("approvals", &rule.to_string())?;
+    for (index, rule) in agent.approvals.iter().enumerate() {
+        output::print_fact(if index == 0 { "approvals" } else { "" }, &approval_text(rule))?;
     }
     if let Some(schema) = &agent.output_schema {
-        output::print_fact("output schema", &schema.to_string())?;
+        output::print_value("output schema", schema)?;
     }
     if let Some(flow) = &agent.flow_config {
-        let flow = serde_json::to_value(flow).unwrap_or_default();
-        output::print_fact("flow config", &flow.to_string())?;
+        output::print_value("flow config", &serde_json::to_value(flow).unwrap_or_default())?;
     }
     match agent.system_prompt.as_str() {
         "" => Ok(()),
@@ -324,6 +348,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_rule_about_calls_is_a_line() {
+        let text = |rule| approval_text(&serde_json::from_value(rule).unwrap());
+        assert_eq!(text(json!({ "tools": ["entities_delete"], "action": "ask" })), "ask: entities_delete");
+        let rule = json!({ "tools": ["pay", "refund_*"], "action": "ask", "expiresIn": 60,
+            "when": [{ "path": "amount", "op": "gt", "value": 1000 }, { "path": "to", "op": "exists" }] });
+        assert_eq!(text(rule), "ask: pay refund_*, when amount gt 1000 and to exists; deny after 60 s");
+        assert_eq!((timeout_text(None), timeout_text(Some(60))), ("300 s (default)".into(), "60 s".into()));
+    }
 
     #[test]
     fn manifest_field_names_are_translated_to_those_of_the_api() {
