@@ -250,6 +250,9 @@ struct DisplayProperties {
     label: Option<String>,
     #[serde(default, deserialize_with = "text_or_none")]
     topic: Option<String>,
+    /// What a review or a test came to, which has no other name.
+    #[serde(default, deserialize_with = "text_or_none")]
+    verdict: Option<String>,
     #[serde(default, deserialize_with = "text_or_none")]
     description: Option<String>,
     #[serde(default, deserialize_with = "text_or_none")]
@@ -264,7 +267,7 @@ impl DisplayProperties {
     }
 
     fn name(self) -> Option<String> {
-        self.name.or(self.title).or(self.label).or(self.topic)
+        self.name.or(self.title).or(self.label).or(self.topic).or(self.verdict)
     }
 
     fn text(self) -> Option<String> {
