@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 
 use crate::{
     error::{Error, Result},
-    output,
+    output::{self, MIN_COLUMNS},
+    text::wrap,
 };
 
 /// Says what a command is about to do with what `last` names, and asks at a terminal: it may be another by now than when
@@ -30,7 +31,8 @@ pub fn ask(question: &str) -> Result<Option<bool>> {
         return Ok(None);
     }
     let terminal = console::Term::stderr();
-    terminal.write_str(&format!("{question} [y/N] "))?;
+    let columns = usize::from(terminal.size().1).max(MIN_COLUMNS);
+    terminal.write_str(&format!("{} ", wrap(&format!("{question} [y/N]"), columns - 1).join("\n")))?;
     let answer = terminal.read_line()?;
     Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
 }

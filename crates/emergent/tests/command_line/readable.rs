@@ -61,3 +61,16 @@ fn a_list_of_runs_shows_more_of_the_summary_than_a_word() {
     let listed = text(&on_terminal(&home, (24, 80), "", &["run", "list"]).stdout);
     assert!(listed.contains("It is a summary that"), "{listed}");
 }
+
+#[test]
+fn a_backup_says_what_it_has_in_lines_that_fit() {
+    let home = home_with_agent();
+    let columns = 50;
+    let copy = home.folder().join("copy.db");
+    let copy = copy.to_string_lossy();
+    let said = text(&on_terminal(&home, (24, columns), "", &["backup", &copy]).stdout);
+    let lines = written_lines(&said);
+    let is_wide = |line: &&String| line.chars().count() > columns && line.contains(' ');
+    assert!(lines.iter().filter(is_wide).all(|line| line.contains("copying")), "{lines:#?}");
+    assert!(said.contains("0 documents") && said.contains("secrets is not in it"), "{lines:#?}");
+}

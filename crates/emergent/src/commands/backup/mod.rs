@@ -87,8 +87,8 @@ impl Backup {
                 "file": file, "keyFile": key_file, "contents": contents_json(&contents),
             }));
         }
-        output::print_line(&format!("{} ({})", file.display(), describe(&contents)))?;
-        output::print_line(&match key_file {
+        output::print_text(&format!("{} ({})", file.display(), describe(&contents)))?;
+        output::print_text(&match key_file {
             Some(path) => format!(
                 "The key of its secrets is in {}. Move it to another place: whoever has both can read the secrets.",
                 path.display()

@@ -219,17 +219,17 @@ fn print_summary(
     has_key: bool,
     cancelled: Option<&Cancelled>,
 ) -> Result<()> {
-    output::print_line(&format!("restored to {} ({})", folder.display(), describe(contents)))?;
+    output::print_text(&format!("restored to {} ({})", folder.display(), describe(contents)))?;
     let (runs, workflows) = (contents.active_runs, contents.active_workflows);
     match cancelled {
-        Some(done) => output::print_line(&format!(
+        Some(done) => output::print_text(&format!(
             "cancelled: {}, {}; skipped: {}, {}",
             counted(done.workflows, "workflow"),
             counted(done.runs, "run"),
             counted(done.firings, "pending firing"),
             counted(done.schedules, "due schedule")
         ))?,
-        None if runs + workflows > 0 => output::print_line(&format!(
+        None if runs + workflows > 0 => output::print_text(&format!(
             "A server on this folder continues {} and {}. Make sure that the original server does not run, so \
              that nothing is done twice.",
             counted(runs, "run"),
@@ -238,7 +238,7 @@ fn print_summary(
         None => {}
     }
     if !has_key && !contents.secret_keys.is_empty() {
-        output::print_line(&format!(
+        output::print_text(&format!(
             "Before you start a server, put the key of the secrets ({}) into {}, or set EMERGENT_SECRET_KEY.",
             contents.secret_keys.join(", "),
             folder.join(datadir::KEY_FILE).display()
