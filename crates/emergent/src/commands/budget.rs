@@ -18,7 +18,7 @@ const PATH: &str = "/api/coordination/budgets";
 pub enum Budget {
     /// Show the limits of the project and its agents, and what was spent today (UTC)
     Show,
-    /// Set a limit for a day; it takes the place of the one there was
+    /// Set limits for a day; a limit that is not named stays as it is
     Set {
         /// Of this agent [default: of the project]
         #[arg(long)]
@@ -29,7 +29,7 @@ pub enum Budget {
         /// In tokens
         #[arg(long, value_name = "N", allow_negative_numbers = true)]
         tokens: Option<i64>,
-        /// Take the limit away
+        /// Take both limits away
         #[arg(long, conflicts_with_all = ["usd", "tokens"])]
         none: bool,
     },
@@ -50,14 +50,31 @@ impl Budget {
             Budget::Set { agent, usd, tokens, none } => {
                 if !none && usd.is_none() && tokens.is_none() {
                     return Err(Error::Usage(
-                        "give --usd, --tokens or both; --none takes the limit away".to_owned(),
+                        "give --usd, --tokens or both; --none takes the limits away".to_owned(),
                     ));
                 }
+                let before = match (usd, tokens) {
+                    (Some(_), None) | (None, Some(_)) => {
+                        let budgets: Received<BudgetsView> = client.get(PATH).await?.data().await?;
+                        find_limit(&budgets, agent.as_deref())
+                    }
+                    _ => NO_LIMIT,
+                };
+                let (usd, tokens) = (usd.or(before.usd), tokens.or(before.tokens));
                 client.put(PATH, &PutBudget { agent, usd, tokens }).await?.data().await?
             }
         };
         if as_json { output::print_json(&budgets) } else { show(&budgets) }
     }
+}
+
+const NO_LIMIT: LimitView = LimitView { usd: None, tokens: None };
+
+/// The limits of the project, or of an agent.
+fn find_limit(budgets: &BudgetsView, agent: Option<&str>) -> LimitView {
+    let Some(name) = agent else { return budgets.project.limit.clone() };
+    let found = budgets.agents.iter().find(|budget| budget.agent == name);
+    found.map_or(NO_LIMIT, |found| found.budget.limit.clone())
 }
 
 fn show(budgets: &BudgetsView) -> Result<()> {
@@ -74,7 +91,9 @@ fn show(budgets: &BudgetsView) -> Result<()> {
     };
     let agents = budgets.agents.iter().map(|agent| row(&agent.agent, &agent.budget));
     let rows: Vec<_> = std::iter::once(row("(project)", &budgets.project)).chain(agents).collect();
-    output::print_table(&["OF", "A DAY", "SPENT TODAY", "RESERVED"], &rows)
+    // Half of an amount is misleading, and what was spent has its limit beside it.
+    let headers = ["OF", "A DAY", "SPENT TODAY", "RESERVED"];
+    output::print_table_with_optional(&headers, &rows, &headers[1..], &["A DAY"])
 }
 
 /// What was spent of a limit: `$0.25 of $5.00, 1200 of 100000 tokens`. What has no limit is left out, unless nothing has.

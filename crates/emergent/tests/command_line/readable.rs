@@ -1,5 +1,7 @@
 //! What commands print for people: values as lines, whole names and defaults, and errors that say what to do.
 
+use serde_json::json;
+
 use crate::{
     chat::home_with_talker,
     common::{Home, command_output, failed, json_of, text},
@@ -60,6 +62,24 @@ fn a_list_of_runs_shows_more_of_the_summary_than_a_word() {
     command_output(home.run(&["agent", "trigger", "echo", "--follow", "--input", said]));
     let listed = text(&on_terminal(&home, (24, 80), "", &["run", "list"]).stdout);
     assert!(listed.contains("It is a summary that"), "{listed}");
+}
+
+#[test]
+fn a_limit_that_is_not_named_stays() {
+    let home = home_with_agent();
+    let set = |args: &[&str]| json_of(home.run(&[&["budget", "set", "--json"], args].concat()));
+    set(&["--usd", "20"]);
+    assert_eq!(
+        set(&["--tokens", "1000000"])["project"]["limit"],
+        json!({ "usd": 20.0, "tokens": 1_000_000 })
+    );
+    assert_eq!(set(&["--usd", "5"])["project"]["limit"], json!({ "usd": 5.0, "tokens": 1_000_000 }));
+    set(&["--agent", "echo", "--tokens", "7"]);
+    let limits = set(&["--agent", "echo", "--usd", "1"]);
+    assert_eq!(limits["agents"][0]["limit"], json!({ "usd": 1.0, "tokens": 7 }));
+    assert_eq!(set(&["--none"])["project"]["limit"], json!({ "usd": null, "tokens": null }));
+    let shown = text(&on_terminal(&home, (24, 80), "", &["budget", "show"]).stdout);
+    assert!(shown.contains("$0.00 of $1.00, 0 of 7 tokens"), "{shown}");
 }
 
 #[test]
