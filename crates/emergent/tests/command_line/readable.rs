@@ -83,6 +83,20 @@ fn a_limit_that_is_not_named_stays() {
 }
 
 #[test]
+fn a_dry_run_says_of_each_file_what_is_wrong() {
+    let home = home_with_agent();
+    write(&home, "broken.yaml", "name: [\n");
+    write(&home, "wrong.yaml", "name: third\ntools: [no_such_tool]\n");
+    write(&home, "right.yaml", "name: second\n");
+    let tried = home.run(&["agent", "apply", "--dry-run", "broken.yaml", "wrong.yaml", "right.yaml"]);
+    let told = failed(&tried);
+    assert!(told.contains("`broken.yaml` cannot be read"), "{told}");
+    assert!(told.contains("`wrong.yaml`: ") && told.contains("no_such_tool"), "{told}");
+    assert!(told.contains("2 of 3 files cannot be applied"), "{told}");
+    assert!(text(&tried.stdout).contains("second would be created (version 1)\n"), "{}", text(&tried.stdout));
+}
+
+#[test]
 fn a_backup_says_what_it_has_in_lines_that_fit() {
     let home = home_with_agent();
     let columns = 50;

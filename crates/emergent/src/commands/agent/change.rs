@@ -18,32 +18,77 @@ use crate::{
 };
 
 /// Creates or changes the agent of each file, in the order of the files, and prints what became of it. A dry run only
-/// says what would become of it.
+/// says what would become of it, and goes on after a file that is wrong.
 pub async fn apply(client: &Client, files: &[PathBuf], dry_run: bool, as_json: bool) -> Result<()> {
     // Every file is read before the first agent is changed.
     let mut definitions = Vec::new();
     for file in files {
-        let definition = definition::read(file)?;
-        definitions.push((definition::name(&definition, file)?.to_owned(), definition));
+        match read_named(file) {
+            Err(error) if !dry_run => return Err(error),
+            read => definitions.push((file, read)),
+        }
     }
     let models = if as_json { None } else { usable_models(client).await };
-    let mut applied = Vec::new();
-    for (name, definition) in &definitions {
-        let (agent, outcome) = apply_one(client, name, definition, dry_run).await?;
-        if !as_json {
-            let verb = if dry_run { "would be" } else { "is" };
-            output::print_line(&format!("{name} {verb} {outcome} (version {})", agent.version))?;
-            print_warnings(&agent);
-            if !dry_run {
-                warn_if_trigger_paused(client, &agent).await;
+    let (mut applied, mut failed) = (Vec::new(), 0);
+    for (file, read) in definitions {
+        let one = match read {
+            Ok((name, definition)) => apply_one(client, &name, &definition, dry_run)
+                .await
+                .map_err(|error| if dry_run { in_file(file, &error) } else { error }),
+            Err(error) => Err(error),
+        };
+        match one {
+            Ok((agent, outcome)) => {
+                if !as_json {
+                    print_applied(client, &agent, outcome, dry_run, models.as_ref()).await?;
+                }
+                applied.push(agent);
             }
-            if let Some(problem) = models.as_ref().and_then(|models| models.problem(&agent)) {
-                output::print_notice(&format!("! {name} cannot start: {}; {}", problem.reason, problem.fix));
+            Err(error) if dry_run && files.len() > 1 => {
+                failed += 1;
+                output::print_error(&format!("error: {}", error.describe()));
             }
+            Err(error) => return Err(error),
         }
-        applied.push(agent);
     }
-    if as_json { output::print_json(&applied) } else { Ok(()) }
+    if as_json {
+        output::print_json(&applied)?;
+    }
+    match failed {
+        0 => Ok(()),
+        count => Err(Error::Usage(format!("{count} of {} files cannot be applied", files.len()))),
+    }
+}
+
+/// Reads a definition, and the name that it gives the agent.
+fn read_named(file: &Path) -> Result<(String, Map<String, Value>)> {
+    let definition = definition::read(file)?;
+    Ok((definition::name(&definition, file)?.to_owned(), definition))
+}
+
+/// An error of the server about the definition of a file.
+fn in_file(file: &Path, error: &Error) -> Error {
+    Error::Usage(format!("`{}`: {}", file.display(), error.describe()))
+}
+
+async fn print_applied(
+    client: &Client,
+    agent: &AgentView,
+    outcome: &str,
+    dry_run: bool,
+    models: Option<&UsableModels>,
+) -> Result<()> {
+    let name = &agent.name;
+    let verb = if dry_run { "would be" } else { "is" };
+    output::print_line(&format!("{name} {verb} {outcome} (version {})", agent.version))?;
+    print_warnings(agent);
+    if !dry_run {
+        warn_if_trigger_paused(client, agent).await;
+    }
+    if let Some(problem) = models.and_then(|models| models.problem(agent)) {
+        output::print_notice(&format!("! {name} cannot start: {}; {}", problem.reason, problem.fix));
+    }
+    Ok(())
 }
 
 /// The models that can be called; `None` if this token may not know.
