@@ -48,6 +48,8 @@ const MAX_SCRIPTS: usize = 1_000;
 const UNKNOWN_SCRIPT: &str = "there is no rehearsal script `";
 /// How the API ends its refusal to start an agent from outside.
 const NOT_EXTERNAL: &str = "` cannot be started from outside: its visibility is not `external`";
+/// How the API asks for the workflow of a task.
+const GIVE_WORKFLOW: &str = "give `workflowId`";
 /// How the API refuses a workflow of the tasks in the graph if there are none.
 const NO_PENDING_TASK: &str = "finds no pending task without a workflow";
 
@@ -143,6 +145,7 @@ fn name_commands(message: &str) -> String {
     let message = &message.replace("store it with PUT /api/admin/secrets/NAME", &{
         format!("store it with `{}`", hints::command("secret set NAME"))
     });
+    let message = &message.replace(GIVE_WORKFLOW, "name it with --workflow");
     let planner = format!(
         "`{}` installs one, --planner names another agent, and --tasks FILE needs none",
         hints::command("product install emergent.code")

@@ -2,6 +2,7 @@
 
 use axum::{body::Body, http};
 use bytes::Bytes;
+use emergent_domain::invalid::{Invalid, Problem};
 use emergent_wire::envelope::{Envelope, Failure, FailureBody};
 use futures_util::{StreamExt, stream::BoxStream};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -53,13 +54,20 @@ pub fn refusal(error: FailureBody) -> Error {
         field: String,
         reason: String,
     }
-    let FailureBody { code, message, details } = error;
-    let mut lines = String::new();
+    let FailureBody { code, mut message, details } = error;
     let details = details.as_ref().and_then(Value::as_array).into_iter().flatten();
-    for Detail { field, reason } in details.filter_map(|detail| Detail::deserialize(detail).ok()) {
-        if !message.contains(&reason) {
-            lines.push_str(&format!("\n  `{field}`: {reason}"));
-        }
+    let problems: Vec<Problem> = details
+        .filter_map(|detail| Detail::deserialize(detail).ok())
+        .map(|Detail { field, reason }| Problem { field, reason })
+        .collect();
+    let joined = Invalid { problems };
+    // Several problems are a line each. The message has them all in one line.
+    if joined.problems.len() > 1 && message == joined.to_string() {
+        message = format!("{} fields are wrong:", joined.problems.len());
+    }
+    let mut lines = String::new();
+    for problem in joined.problems.iter().filter(|problem| !message.contains(&problem.reason)) {
+        lines.push_str(&format!("\n  {problem}"));
     }
     Error::Refused {
         code: code.into_owned(),

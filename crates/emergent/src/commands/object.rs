@@ -266,7 +266,9 @@ impl Object {
 /// Adds who asks for them, if the API refused properties: the packs that describe the type.
 async fn with_packs(client: &Client, type_: &str, error: Error) -> Error {
     match error {
-        Error::Refused { code, message, details } if code == "invalid" && message.contains("`properties") => {
+        Error::Refused { code, message, details }
+            if code == "invalid" && [&message, &details].iter().any(|text| text.contains("`properties")) =>
+        {
             // Whoever may not list packs is told the rest.
             let packs: Vec<Received<PackView>> =
                 client.get_all_pages("/api/template-packs").await.unwrap_or_default();
@@ -285,7 +287,10 @@ async fn with_packs(client: &Client, type_: &str, error: Error) -> Error {
                 ),
                 None => String::new(),
             };
-            Error::Refused { code, message: format!("{message}{note}"), details }
+            match details.is_empty() {
+                true => Error::Refused { code, message: format!("{message}{note}"), details },
+                false => Error::Refused { code, message, details: format!("{details}\n {note}") },
+            }
         }
         other => other,
     }

@@ -26,6 +26,8 @@ use crate::{
 /// How many invalid lines are shown; the others are only counted.
 const MAX_SHOWN_ERRORS: usize = 20;
 
+/// The lines that an import reads.
+const FORMAT: &str = r#"{"kind":"object","type":"Person","key":"ada","properties":{"name":"Ada"}} or {"kind":"relationship","type":"knows","from":{"type":"Person","key":"ada"},"to":{"type":"Person","key":"charles"}}"#;
 /// The file is read and sent in chunks of this size.
 const CHUNK_BYTES: usize = 256 << 10;
 /// What an export does not contain, so that nobody takes it for a backup.
@@ -148,6 +150,10 @@ fn print_summary(progress: &ImportView, errors: &[LineErrorView]) -> Result<()> 
     }
     for error in errors {
         output::print_text(&format!("  line {}: {}", error.line, error.message))?;
+    }
+    // A file in another format, such as CSV or a list, is wrong from its first line on.
+    if errors.first().is_some_and(|error| error.line == 1) {
+        output::print_text(&format!("The file has to be NDJSON, an object of JSON in each line: {FORMAT}"))?;
     }
     Ok(())
 }

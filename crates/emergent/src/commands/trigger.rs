@@ -235,9 +235,12 @@ fn target_text(agent_name: &str, starts_workflow: bool) -> String {
 fn show(triggers: &TriggersView) -> Result<()> {
     let TriggersView { schedules, events } = triggers;
     if schedules.is_empty() && events.is_empty() {
-        return output::print_text(
-            "Nothing is triggered. `trigger` in the definition of an agent, or `emergent trigger save`, does it: see docs/triggers.md",
-        );
+        return output::print_text(&format!(
+            "Nothing is triggered. `trigger` in the definition of an agent starts it at times or events, and `{}` does \
+             the same for a workflow (`{}` describes the file).",
+            hints::command("trigger save NAME FILE"),
+            hints::command("trigger save --help")
+        ));
     }
     if !schedules.is_empty() {
         let cells = |schedule: &ScheduleView| {

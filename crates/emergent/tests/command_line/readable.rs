@@ -83,6 +83,13 @@ fn a_limit_that_is_not_named_stays() {
 }
 
 #[test]
+fn a_task_with_blockers_asks_for_the_flag_of_the_workflow() {
+    let home = home_with_agent();
+    let refused = failed(&home.run(&["task", "add", "t2", "--blocked-by", "t1"]));
+    assert!(refused.contains("--workflow") && !refused.contains("workflowId"), "{refused}");
+}
+
+#[test]
 fn a_dry_run_says_of_each_file_what_is_wrong() {
     let home = home_with_agent();
     write(&home, "broken.yaml", "name: [\n");
@@ -94,6 +101,38 @@ fn a_dry_run_says_of_each_file_what_is_wrong() {
     assert!(told.contains("`wrong.yaml`: ") && told.contains("no_such_tool"), "{told}");
     assert!(told.contains("2 of 3 files cannot be applied"), "{told}");
     assert!(text(&tried.stdout).contains("second would be created (version 1)\n"), "{}", text(&tried.stdout));
+}
+
+#[test]
+fn several_errors_of_a_file_are_a_line_each() {
+    let home = home_with_agent();
+    write(
+        &home,
+        "tasks.yaml",
+        "- { key: a, title: a, complexity: 11 }\n- { key: b, title: b, complexity: 12 }\n",
+    );
+    let refused = failed(&home.run(&["dispatch", "--tasks", "tasks.yaml", "--dry-run"]));
+    assert!(refused.contains(" fields are wrong:\n  `"), "{refused}");
+    assert!(refused.contains("\n  `tasks[1].complexity`: "), "{refused}");
+}
+
+#[test]
+fn an_import_of_another_format_names_the_one_that_is_read() {
+    let home = home_with_agent();
+    for content in ["name,born\nAda,1815\n", "[{\"kind\":\"object\"}]\n"] {
+        write(&home, "people.csv", content);
+        let imported = home.run(&["graph", "import", "people.csv"]);
+        assert!(!imported.status.success());
+        let said = text(&imported.stdout);
+        assert!(said.contains("NDJSON") && said.contains(r#"{"kind":"object","type":"Person""#), "{said}");
+    }
+}
+
+#[test]
+fn an_empty_list_of_triggers_names_a_command() {
+    let home = home_with_agent();
+    let said = command_output(home.run(&["trigger", "list"]));
+    assert!(said.contains("emergent trigger save") && !said.contains("docs/"), "{said}");
 }
 
 #[test]
