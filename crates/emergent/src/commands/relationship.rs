@@ -2,6 +2,7 @@
 
 use emergent_domain::{ids::ObjectId, text};
 use emergent_wire::{
+    object::ObjectView,
     relationship::{CreateRelationship, RelationshipView},
     traverse::{TraversalView, Traverse},
 };
@@ -200,9 +201,20 @@ async fn resolve_any(client: &Client, reference: &str) -> Result<String> {
     })
 }
 
+/// An end of a relationship as `TYPE/KEY`; its id if it has no key, or is deleted.
+async fn end_text(client: &Client, id: Uuid) -> String {
+    let found = async {
+        let end: Received<ObjectView> =
+            client.get(&format!("/api/graph/objects/{id}")).await.ok()?.data().await.ok()?;
+        Some(format!("{}/{}", end.type_, end.key.as_ref()?))
+    };
+    found.await.unwrap_or_else(|| id.to_string())
+}
+
 async fn print_history(client: &Client, versions: &[Received<RelationshipView>]) -> Result<()> {
     if let Some(newest) = versions.first() {
-        output::print_row(&format!("{} {} → {}", newest.type_, newest.from_id, newest.to_id))?;
+        let (from, to) = (end_text(client, newest.from_id).await, end_text(client, newest.to_id).await);
+        output::print_row(&format!("{} {from} → {to}", newest.type_))?;
     }
     let rows: Vec<VersionRow<'_>> = versions
         .iter()

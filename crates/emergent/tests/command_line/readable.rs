@@ -104,6 +104,17 @@ fn a_dry_run_says_of_each_file_what_is_wrong() {
 }
 
 #[test]
+fn the_history_of_a_relationship_names_its_ends() {
+    let home = Home::sqlite();
+    for person in ["ada", "mary"] {
+        command_output(home.run(&["object", "create", "Person", person]));
+    }
+    command_output(home.run(&["relationship", "create", "Person/ada", "knows", "Person/mary"]));
+    let history = command_output(home.run(&["relationship", "history", "last"]));
+    assert!(history.starts_with("knows Person/ada → Person/mary\n"), "{history}");
+}
+
+#[test]
 fn several_errors_of_a_file_are_a_line_each() {
     let home = home_with_agent();
     write(
