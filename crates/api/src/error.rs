@@ -18,6 +18,9 @@ use tracing::error;
 
 use crate::{failed_logins, login_rate};
 
+/// The last byte of an answer in JSON, so that the prompt of a shell does not follow it on the same line.
+pub(crate) const JSON_END: u8 = b'\n';
+
 /// An error response.
 #[derive(Debug, Clone)]
 pub struct ApiError {
@@ -350,7 +353,8 @@ impl IntoResponse for ApiError {
             self.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64()).unwrap_or(1);
         let body = Failure { success: false, error: self.into_body() };
         // Strings and JSON values always serialise.
-        let bytes = serde_json::to_vec(&body).unwrap_or_default();
+        let mut bytes = serde_json::to_vec(&body).unwrap_or_default();
+        bytes.push(JSON_END);
         let mut response = Response::new(Body::from(bytes));
         *response.status_mut() = status;
         let headers = response.headers_mut();

@@ -15,7 +15,10 @@ use tokio::{
     task::block_in_place,
 };
 
-use crate::{error::ApiError, views::IntoView};
+use crate::{
+    error::{ApiError, JSON_END},
+    views::IntoView,
+};
 
 /// The header with the cursor of the next page.
 pub(crate) const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
@@ -69,7 +72,8 @@ pub(crate) fn list<T, U: IntoView<T>>(items: impl IntoIterator<Item = U>) -> Res
 impl<T: Serialize> ApiResponse<T> {
     /// Returns the response in the form in which it is stored. `None` if it cannot be serialised.
     pub(crate) fn into_answer(self) -> Option<Answer> {
-        let body = serde_json::to_string(&Envelope { success: true, data: self.data }).ok()?;
+        let mut body = serde_json::to_string(&Envelope { success: true, data: self.data }).ok()?;
+        body.push(char::from(JSON_END));
         Some(Answer { status: self.status.as_u16(), body })
     }
 }
@@ -89,6 +93,7 @@ impl<T: Serialize> IntoResponse for ApiResponse<T> {
         if let Err(error) = build_answer(|| serde_json::to_writer(&mut bytes, &envelope)) {
             return ApiError::internal(&error).into_response();
         }
+        bytes.push(JSON_END);
         // The client may take long to receive a large answer, so the capacity that it does not need is freed.
         if bytes.capacity() > LARGE_ANSWER_BYTES {
             bytes.shrink_to_fit();

@@ -31,6 +31,18 @@ async fn a_browser_gets_a_page_with_a_strict_policy_and_a_program_gets_json() {
 }
 
 #[tokio::test]
+async fn an_answer_in_json_ends_with_a_line_break() {
+    let db = TestDb::sqlite().await;
+    let server = Server::start(&db).await;
+    let client = server.client(None);
+    for (path, status) in [("/", 200), ("/health", 200), ("/api/graph/objects", 401)] {
+        let answer = client.get(path).await;
+        assert_eq!(answer.status, status, "{path}");
+        assert!(answer.text.ends_with("}\n"), "{path}: {:?}", answer.text);
+    }
+}
+
+#[tokio::test]
 async fn everything_that_the_start_page_names_without_a_token_answers_without_one() {
     let db = TestDb::sqlite().await;
     let server = Server::start(&db).await;
