@@ -65,6 +65,14 @@ fn a_list_of_runs_shows_more_of_the_summary_than_a_word() {
 }
 
 #[test]
+fn a_review_is_listed_with_its_verdict() {
+    let home = Home::sqlite();
+    command_output(home.run(&["object", "create", "CodeReview", "--set", "verdict=APPROVE"]));
+    let listed = command_output(home.run(&["object", "list"]));
+    assert!(listed.contains("CodeReview/") && listed.contains("APPROVE"), "{listed}");
+}
+
+#[test]
 fn a_limit_that_is_not_named_stays() {
     let home = home_with_agent();
     let set = |args: &[&str]| json_of(home.run(&[&["budget", "set", "--json"], args].concat()));
