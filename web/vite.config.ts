@@ -16,6 +16,8 @@ const GROUPS = [
   { name: 'main', tags: ['$initial' as const], priority: 3 },
   { name: 'icons', test: /lucide-react/, priority: 2 },
   { name: 'forms', test: /[\\/]app[\\/]ui[\\/](Dialog|ConfirmDialog|Field|JsonField)/, priority: 1 },
+  // No list of the first screen is long enough for it.
+  { name: 'table', test: /tanstack[\\/](react-virtual|virtual-core)/, priority: 2 },
   { name: 'common', minShareCount: 6, priority: 1 },
   { name: 'work', test: /[\\/](pages[\\/](run|inbox|workflow)[\\/]|api[\\/]stream|ui[\\/]Markdown)/, minShareCount: 2 },
   { name: 'documents', test: /[\\/]pages[\\/]documents?[\\/]/, priority: 1 },

@@ -1,8 +1,7 @@
-import { useEffect, useState } from 'react'
+import { type ReactNode, useEffect, useMemo, useState } from 'react'
 
-type Render = (text: string) => string
-let render: Render | undefined
-const load = () => import('./markdown').then(({ toHtml }) => (render = toHtml))
+let render: ((text: string) => ReactNode) | undefined
+const load = () => import('./markdown-elements').then(({ toElements }) => (render = toElements))
 
 const PROSE = [
   'min-w-0 break-words text-base leading-6 [&>*:first-child]:mt-0 [&>*:last-child]:mb-0',
@@ -16,12 +15,10 @@ const PROSE = [
 
 /** Markdown of a model or a person. Until its code is loaded, the text is shown as it is. */
 export function Markdown({ text }: { text: string }) {
-  const [, setLoaded] = useState(render !== undefined)
+  const [isLoaded, setLoaded] = useState(render !== undefined)
   useEffect(() => {
     if (!render) void load().then(() => setLoaded(true))
   }, [])
-  if (!render) return <div className="break-words whitespace-pre-wrap text-base leading-6">{text}</div>
-  // The text is sanitised to a short list of tags.
-  // oxlint-disable-next-line react/no-danger
-  return <div className={PROSE} dangerouslySetInnerHTML={{ __html: render(text) }} />
+  const elements = useMemo(() => isLoaded && render?.(text), [isLoaded, text])
+  return elements ? <div className={PROSE}>{elements}</div> : <div className="break-words whitespace-pre-wrap text-base leading-6">{text}</div>
 }
