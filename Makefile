@@ -25,7 +25,7 @@ DOC_EXAMPLES := $(shell awk 'FNR == 1 { fences = 0 } /^ *\/\/[\/!] ```/ && ++fen
 
 # The tests in a browser that continuous integration makes time for: every route, people at work, and restarts.
 # Without CI in the environment, `make test` runs all of them.
-WEB_TESTS := $(if $(CI),$(patsubst %,tests/%.test.ts,session overview screens live people inbox chat first-visit))
+WEB_TESTS := $(if $(CI),$(patsubst %,tests/%.test.ts,session overview screens accessibility live people inbox chat first-visit))
 
 # The web UI is built with Node when a file of web/ changed. Without Node the program is built without the UI, and says so.
 # git also lists files that were deleted and not staged yet, which make could not build: `wildcard` leaves them out.

@@ -116,7 +116,8 @@ export async function logIn(page: Page, server: Server) {
   await page.getByRole('heading', { level: 1 }).waitFor()
 }
 
-const COLOUR_RULES = ['color-contrast', 'link-in-text-block']
+/** The rules of axe whose result depends on the theme. */
+export const COLOUR_RULES = ['color-contrast', 'link-in-text-block']
 type AxeResult = { violations: { id: string; impact: string | null; help: string; nodes: { target: unknown; html: string }[] }[] }
 
 /** Throws if axe finds a violation on the page. The script is evaluated by the debugger, to which no policy applies. */

@@ -3,39 +3,14 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { expectAccessible, logIn, showEverywhere, startAll, visit } from './harness'
 import { routeOf, routes, shownEverywhere } from './routes'
-import { seed } from './seed'
-import { dispatch, prepareWorkflows, QUARTER } from './workflow-seed'
+import { openScreen, type Screens, seedScreens } from './seed-screens'
 
-type Named = { id: string; name: string; key?: string }
 let all: Awaited<ReturnType<typeof startAll>>
-let seeded: Awaited<ReturnType<typeof seed>>
-/** A real path for every route. */
-const paths = new Map<string, string>()
+let screens: Screens
 
 beforeAll(async () => {
   all = await startAll()
-  const { server } = all
-  seeded = await seed(server)
-  await prepareWorkflows(server)
-  const workflow = await dispatch(server, { tasks: QUARTER })
-  const researcher = (await server.api<Named[]>('GET', '/api/admin/agents?limit=100')).find((one) => one.name === 'researcher')!
-  const said = await fetch(`${server.url}/api/chat/stream`, { method: 'POST', headers: { Authorization: `Bearer ${server.token}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ message: 'What do we know about tagging?', agentDefinitionId: researcher.id }) })
-  const conversation = /"conversationId":"([^"]+)"/.exec(await said.text())![1]!
-  const document = (await server.api<Named>('POST', '/api/documents', { title: 'On-call handbook.md', mimeType: 'text/markdown', content: '# On call\n\nAnswer a page within five minutes.' })).id
-  await server.api('POST', '/api/admin/mcp-servers', { name: 'tickets', transport: 'http', url: 'https://tickets.example.com/mcp', enabled: false })
-  const [note] = await server.api<Named[]>('GET', '/api/graph/objects?type=Note')
-  const values: Record<string, string> = {
-    '/runs/$runId': `/runs/${seeded.completed[0]}`,
-    '/runs/compare': `/runs/compare?left=${seeded.completed[0]}&right=${seeded.completed[1]}`,
-    '/workflows/$workflowId': `/workflows/${workflow}`,
-    '/chat/$conversationId': `/chat/${conversation}`,
-    '/graph/objects/$objectId': `/graph/objects/${note!.id}`,
-    '/documents/$documentId': `/documents/${document}`,
-    '/agents/$agentId': `/agents/${researcher.id}`,
-    '/mcp-servers/$name': '/mcp-servers/tickets',
-    '/products/$name': '/products/emergent.research',
-  }
-  for (const route of routes()) paths.set(route, values[route] ?? route)
+  screens = await seedScreens(all.server)
 })
 afterAll(() => all?.stop())
 
@@ -59,13 +34,10 @@ it('opens every screen without an error, a violation of the policy, a request el
   await logIn(page, all.server)
   const session = (await context.cookies()).filter((cookie) => cookie.value.length > 8)
   expect(session.map((cookie) => [cookie.httpOnly, cookie.sameSite])).toEqual([[true, 'Strict']])
-  for (const path of paths.values()) {
+  for (const path of screens.paths.values()) {
     expect(path).not.toContain('$')
-    await page.goto(all.server.url + path)
-    await page.getByRole('heading', { level: 1 }).waitFor()
-    await page.getByRole('status').filter({ hasText: /^Live$/ }).waitFor()
-    // Nothing is loading, and nothing failed.
-    await page.waitForFunction(() => !document.querySelector('main [aria-busy=true], main [aria-label=Loading]'))
+    await openScreen(page, all.server.url + path)
+    // Nothing failed.
     expect(await page.getByText(/could not be (loaded|shown)/).count(), path).toBe(0)
     expect(await page.title(), path).toMatch(/\S+ · Emergent$/)
     expect(await page.locator('h1').count(), path).toBe(1)
@@ -147,11 +119,11 @@ it('finds agents, runs, workflows, objects, pages and actions with the palette',
   await choose('release-watcher', 'Agents', /^release-watcher ?Watches/)
   await page.getByRole('heading', { level: 1, name: 'release-watcher' }).waitFor()
   await choose('invoice 4711', 'Runs', /^invoice-reader/)
-  await page.waitForURL(`**/runs/${seeded.failed[0]}`)
-  await choose(seeded.failed[1]!, 'By id', /^Open the run/)
-  await page.waitForURL(`**/runs/${seeded.failed[1]}`)
+  await page.waitForURL(`**/runs/${screens.runs.failed[0]}`)
+  await choose(screens.runs.failed[1]!, 'By id', /^Open the run/)
+  await page.waitForURL(`**/runs/${screens.runs.failed[1]}`)
   await choose('figures', 'Workflows', /figures of the quarter/)
-  await page.waitForURL(`**${paths.get('/workflows/$workflowId')}`)
+  await page.waitForURL(`**${screens.paths.get('/workflows/$workflowId')}`)
   await choose('lovelace', 'Objects', /^Ada Lovelace/)
   await page.getByRole('heading', { level: 1, name: /Ada Lovelace/ }).waitFor()
   await choose('secr', 'Pages', /^Secrets/)

@@ -15,6 +15,7 @@ import { ErrorState } from '~/ui/ErrorState'
 import { JsonView } from '~/ui/JsonView'
 import { KeyValue } from '~/ui/KeyValue'
 import { PageHeader } from '~/ui/PageHeader'
+import { ScrollList } from '~/ui/ScrollList'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { Duration, RelativeTime } from '~/ui/Values'
 import { WithCode } from '~/ui/WithCode'
@@ -107,7 +108,7 @@ function Loaded({ document }: { document: Document }) {
               <p className="p-4 text-text-2">No agent has read this document. {noReader ?? 'Read it again to let one do so.'}</p>
             ) : (
               <>
-                <ul className="max-h-48 divide-y divide-line overflow-auto">
+                <ScrollList label="Attempts to read it" className="max-h-48 divide-y divide-line">
                   {extraction.runs.map((run) => (
                     <li key={run.id} className="flex items-center gap-3 px-4 py-2">
                       <Link to="/runs/$runId" params={{ runId: run.id }} className="min-w-0 flex-1 truncate font-medium hover:underline">
@@ -127,7 +128,7 @@ function Loaded({ document }: { document: Document }) {
                       <p className="w-full text-xs break-words text-text-2">It was not started: <WithCode text={firing.reason ?? 'no reason was given'} /></p>
                     </li>
                   ))}
-                </ul>
+                </ScrollList>
                 <p className="border-t border-line px-4 py-2 text-xs text-text-2">
                   {formatCount(found)} {found === 1 ? 'object was' : 'objects were'} found in {formatCount(extraction.byChunk.size)} {extraction.byChunk.size === 1 ? 'passage' : 'passages'}.
                 </p>

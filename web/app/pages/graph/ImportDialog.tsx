@@ -7,6 +7,7 @@ import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Input, Switch, Textarea } from '~/ui/Field'
 import { KeyValue } from '~/ui/KeyValue'
+import { ScrollList } from '~/ui/ScrollList'
 import { toast } from '~/ui/toast'
 import { formatCount } from '~/util/format'
 
@@ -89,14 +90,14 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
         </div>
       )}
       {errors.length > 0 && (
-        <ul aria-label="Wrong lines" className="mt-3 max-h-40 space-y-1 overflow-auto text-xs text-fail">
+        <ScrollList label="Wrong lines" className="mt-3 max-h-40 space-y-1 text-xs text-fail">
           {errors.map((error) => (
             <li key={error.line}>
               Line {formatCount(error.line)}: {error.field ? `${error.field}: ` : ''}
               {error.message}
             </li>
           ))}
-        </ul>
+        </ScrollList>
       )}
       <InlineError error={failure} />
     </Dialog>

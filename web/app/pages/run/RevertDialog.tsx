@@ -6,6 +6,7 @@ import type { Schemas } from '~/api/types'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { ErrorState } from '~/ui/ErrorState'
 import { Switch } from '~/ui/Field'
+import { ScrollList } from '~/ui/ScrollList'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { toast } from '~/ui/toast'
 import { WithCode } from '~/ui/WithCode'
@@ -63,26 +64,26 @@ export function Plan({ plan }: { plan: Reverted }) {
     <>
       <p>{plan.undone.length > 0 ? 'Each undo is a new version, so the history keeps what the run wrote:' : 'Nothing that the run wrote stands any more, or it wrote nothing.'}</p>
       {plan.undone.length > 0 && (
-        <ul aria-label="What would be undone" className="max-h-52 space-y-1 overflow-auto rounded-md border border-line bg-sunken px-3 py-2 text-xs">
+        <ScrollList label="What would be undone" className="max-h-52 space-y-1 rounded-md border border-line bg-sunken px-3 py-2 text-xs">
           {plan.undone.slice(0, SHOWN).map((one) => (
             <li key={one.id} className="break-words">
               <strong className="font-medium text-text">{nameOf(one)}</strong> {HOW[one.how] ?? one.how}
             </li>
           ))}
           {plan.undone.length > SHOWN && <li>and {formatCount(undoneCount(plan) - SHOWN)} more</li>}
-        </ul>
+        </ScrollList>
       )}
       {plan.conflicts.length > 0 && (
         <div>
           <p>This stays as it is:</p>
-          <ul aria-label="What stays" className="mt-1 max-h-40 space-y-1 overflow-auto rounded-md bg-warn-soft px-3 py-2 text-xs text-warn">
+          <ScrollList label="What stays" className="mt-1 max-h-40 space-y-1 rounded-md bg-warn-soft px-3 py-2 text-xs text-warn">
             {plan.conflicts.slice(0, SHOWN).map((one) => (
               <li key={one.id} className="break-words">
                 <strong className="font-medium">{nameOf(one)}</strong>: <WithCode text={one.reason} />
               </li>
             ))}
             {plan.conflicts.length > SHOWN && <li>and {formatCount(conflictCount(plan) - SHOWN)} more</li>}
-          </ul>
+          </ScrollList>
         </div>
       )}
       {(plan.children ?? []).map((child) => (

@@ -6,6 +6,7 @@ import type { RunFilters } from '~/api/queries'
 import type { Schemas } from '~/api/types'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { ErrorState } from '~/ui/ErrorState'
+import { ScrollList } from '~/ui/ScrollList'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { toast } from '~/ui/toast'
 import { WithCode } from '~/ui/WithCode'
@@ -77,13 +78,13 @@ function Plan({ plan, action, possible }: { plan: Result; action: BulkAction; po
       </p>
       {plan.hasMore && <p>More runs match. The newest 1,000 are changed; do it again for the rest.</p>}
       {others.length > 0 && (
-        <ul className="max-h-40 space-y-1 overflow-auto text-xs">
+        <ScrollList label="Runs that stay as they are" className="max-h-40 space-y-1 text-xs">
           {others.slice(0, 50).map((run) => (
             <li key={run.runId}>
               <code className="font-mono text-text">{shortId(run.runId)}</code> {run.agentName}: <WithCode text={run.message ?? words(run.outcome)} />
             </li>
           ))}
-        </ul>
+        </ScrollList>
       )}
     </>
   )

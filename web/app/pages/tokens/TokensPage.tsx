@@ -20,6 +20,7 @@ import { ListTable } from '~/ui/ListTable'
 import { Loaded } from '~/ui/Loaded'
 import { PageHeader } from '~/ui/PageHeader'
 import { Panel } from '~/ui/Panel'
+import { ScrollList } from '~/ui/ScrollList'
 import { toast } from '~/ui/toast'
 import { RelativeTime } from '~/ui/Values'
 
@@ -147,7 +148,7 @@ function RevokeDialog({ token, onClose }: { token: Token; onClose: () => void })
     return (
       <ConfirmDialog open onClose={onClose} onConfirm={() => revoke.mutate(true)} title={`Revoke ${count} that ${token.name} created`} action={left.length === 1 ? 'Revoke it too' : 'Revoke them too'} danger busy={revoke.isPending} error={revoke.error}>
         <p>{token.name} is revoked. What it created stays valid:</p>
-        <ul className="max-h-48 list-disc overflow-auto pl-5">{left.map((one) => <li key={one.id} className="break-all">{one.name}{one.id === session?.tokenId && ', your own token: you will be logged out'}</li>)}</ul>
+        <ScrollList label="Tokens that it created" className="max-h-48 list-disc pl-5">{left.map((one) => <li key={one.id} className="break-all">{one.name}{one.id === session?.tokenId && ', your own token: you will be logged out'}</li>)}</ScrollList>
       </ConfirmDialog>
     )
   }
