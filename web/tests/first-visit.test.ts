@@ -33,10 +33,19 @@ it('runs the demo after its plan was accepted, to its end, and leads on', { time
   // The graph before the demo is not what it wrote.
   await page.goto(`${all.server.url}/graph`)
   await page.getByRole('heading', { name: 'Graph', level: 1 }).waitFor()
-  await page.goto(all.server.url)
-  await page.getByRole('button', { name: 'Run the demo…' }).click()
-  await page.getByText('What it will use, if you accept').waitFor()
-  await page.getByText('research-assistant: Every weekday at 08:00 (UTC)').waitFor()
+  // Both buttons show the same plan of the same demo, and Back closes it.
+  const dialog = page.getByRole('dialog', { name: 'Run the demo workflow' })
+  const plan = async (path: string) => {
+    await page.goto(all.server.url + path)
+    await page.getByRole('button', { name: 'Run the demo…' }).first().click()
+    await dialog.getByText('What it will use, if you accept').first().waitFor()
+    await dialog.getByText('research-assistant: Every weekday at 08:00 (UTC)').waitFor()
+    return dialog.innerText()
+  }
+  const ofList = await plan('/workflows')
+  await page.goBack()
+  await dialog.waitFor({ state: 'detached' })
+  expect(await plan('/')).toBe(ofList)
   await page.getByText('paper-summarizer: with each document').waitFor()
   await page.getByText('pause or delete there what you do not want').waitFor()
   await page.getByRole('listitem').filter({ hasText: 'job daily-digest' }).getByText('(Every weekday at 08:00 (UTC), starts research-assistant)').waitFor()
@@ -51,6 +60,9 @@ it('runs the demo after its plan was accepted, to its end, and leads on', { time
     if (!['planning', 'running'].includes(status) || Date.now() > end) throw new Error(`the demo is ${status}`)
     await new Promise((resolve) => setTimeout(resolve, 500))
   }
+  // It is what `emergent demo` plays: a plan, a discussion, a test that fails, a second attempt and a review.
+  const { tasks } = await all.server.api<{ tasks: { key: string; attempts: number; requiresCollaboration: boolean }[] }>('GET', `/api/coordination/workflows/${id}`)
+  expect(tasks.map(({ key, attempts, requiresCollaboration }) => `${key} ${attempts}${requiresCollaboration ? ' discussed' : ''}`)).toEqual(['research-tagging 1', 'design-tagging 1 discussed', 'implement-tagging 2', 'test-tagging 2', 'review-tagging 1'])
   expect((await all.server.api<{ enabled: boolean }[]>('GET', '/api/admin/mcp-servers')).filter((one) => one.enabled)).toEqual([])
   await page.goto(all.server.url)
   const guide = page.getByRole('region', { name: 'Start here' })

@@ -33,3 +33,16 @@ export function useUrlState<T>(parse: (raw: RawSearch) => T): [T, (change: Parti
 export function oneOf<const T extends readonly string[]>(allowed: T, value: string | undefined): T[number] | undefined {
   return allowed.includes(value ?? '') ? (value as T[number]) : undefined
 }
+
+const parseDialog = (raw: RawSearch) => ({ dialog: raw.dialog })
+
+/**
+ * The dialog that is open, as the URL names it: a link opens it, and Back closes it. A dialog of a link may be one that
+ * its button refuses, so it has to say so as well.
+ */
+export function useUrlDialog<const T extends readonly string[]>(names: T): { dialog: T[number] | undefined; open: (name: T[number]) => void; close: () => void } {
+  const [search, change] = useUrlState(parseDialog)
+  const open = useCallback((name: T[number]) => change({ dialog: name }, { push: true }), [change])
+  const close = useCallback(() => change({ dialog: '' }), [change])
+  return { dialog: oneOf(names, search.dialog), open, close }
+}

@@ -11,9 +11,9 @@ import { toast } from '~/ui/toast'
 import { randomKey } from '~/util/random-key'
 import { againText } from '../documents/extraction-states'
 
-type Props = { document: Document; onClose: () => void }
+type Props = { document: Document; disabledReason: string | undefined; onClose: () => void }
 
-export function DeleteDocumentDialog({ document, onClose }: Props) {
+export function DeleteDocumentDialog({ document, disabledReason, onClose }: Props) {
   const client = useQueryClient()
   const navigate = useNavigate()
   const remove = useMutation({
@@ -25,7 +25,7 @@ export function DeleteDocumentDialog({ document, onClose }: Props) {
     },
   })
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Delete ${document.title}`} action="Delete the document" danger busy={remove.isPending} error={remove.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Delete ${document.title}`} action="Delete the document" danger busy={remove.isPending} disabledReason={disabledReason} error={remove.error}>
       <p>The document and its passages can no longer be searched. This cannot be undone, but the same file can be uploaded again.</p>
       <p>What agents wrote from it stays in the graph; its sources then say that the document was deleted.</p>
     </ConfirmDialog>
@@ -33,9 +33,10 @@ export function DeleteDocumentDialog({ document, onClose }: Props) {
 }
 
 /** Starts an agent with the document, as a new document starts it. */
-export function ReadAgainDialog({ document, readers, onClose }: Props & { readers: Agent[] }) {
+export function ReadAgainDialog({ document, readers, disabledReason, onClose }: Props & { readers: Agent[] }) {
   const client = useQueryClient()
-  const [name, setName] = useState(readers[0]?.name ?? '')
+  const [chosen, setName] = useState('')
+  const name = chosen || (readers[0]?.name ?? '')
   const [key] = useState(randomKey)
   const start = useMutation({
     mutationFn: async () => {
@@ -56,7 +57,7 @@ export function ReadAgainDialog({ document, readers, onClose }: Props & { reader
     },
   })
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => start.mutate()} title="Read the document again" action={`Start ${name}`} busy={start.isPending} error={start.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => start.mutate()} title="Read the document again" action={`Start ${name}`} busy={start.isPending} disabledReason={disabledReason} error={start.error}>
       <p>The agent reads the passages and completes what it finds in the graph. What is known already is not doubled.</p>
       {readers.length > 1 && <Field label="Agent">{(ids) => <Select {...ids} value={name} onChange={(event) => setName(event.target.value)} options={readers.map((agent) => ({ value: agent.name, label: agent.name }))} />}</Field>}
     </ConfirmDialog>

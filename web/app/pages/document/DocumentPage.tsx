@@ -1,12 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { RotateCcw, Trash2 } from 'lucide-react'
-import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
 import type { Document } from '~/api/transfer'
-import { type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { type RawSearch, useUrlDialog, useUrlState } from '~/hooks/use-url-state'
 import { Status } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
@@ -25,6 +24,7 @@ import { useExtraction, useReaders } from '../documents/use-extractions'
 import { ChunkList } from './ChunkList'
 import { DeleteDocumentDialog, ReadAgainDialog } from './DocumentDialogs'
 
+const DIALOGS = ['delete', 'again'] as const
 const parse = (raw: RawSearch) => ({ chunk: raw.chunk || undefined })
 
 export function DocumentPage() {
@@ -63,7 +63,7 @@ function Loaded({ document }: { document: Document }) {
   const invoke = useScope('agents:invoke')
   const readers = useReaders()
   const extraction = useExtraction(document.id)
-  const [dialog, setDialog] = useState<'delete' | 'again'>()
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const noReader = readers.length === 0 ? 'No agent reads new documents. Install the product emergent.memory, or give an agent the trigger on_document_ingested.' : undefined
   const found = new Set([...extraction.byChunk.values()].flatMap((chunk) => [...chunk.keys()])).size
   return (
@@ -74,10 +74,10 @@ function Loaded({ document }: { document: Document }) {
         heading={<span className="break-words">{document.title}</span>}
         actions={
           <>
-            <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={noReader ?? invoke.reason} onClick={() => setDialog('again')}>
+            <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={noReader ?? invoke.reason} onClick={() => open('again')}>
               Read again…
             </Button>
-            <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={write.reason} onClick={() => setDialog('delete')}>
+            <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={write.reason} onClick={() => open('delete')}>
               Delete…
             </Button>
           </>
@@ -140,8 +140,8 @@ function Loaded({ document }: { document: Document }) {
           <ChunkList documentId={document.id} byChunk={extraction.byChunk} marked={search.chunk} isRead={extraction.runs.some((run) => run.status === 'completed')} />
         </Card>
       </div>
-      {dialog === 'delete' && <DeleteDocumentDialog document={document} onClose={() => setDialog(undefined)} />}
-      {dialog === 'again' && <ReadAgainDialog document={document} readers={readers} onClose={() => setDialog(undefined)} />}
+      {dialog === 'delete' && <DeleteDocumentDialog document={document} disabledReason={write.reason} onClose={close} />}
+      {dialog === 'again' && <ReadAgainDialog document={document} readers={readers} disabledReason={noReader ?? invoke.reason} onClose={close} />}
     </>
   )
 }

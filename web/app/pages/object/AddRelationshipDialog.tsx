@@ -12,7 +12,7 @@ import { titleOf } from '~/util/objects'
 import { apiProblems, type Problems } from './object-draft'
 import { ObjectPicker } from './ObjectPicker'
 
-export function AddRelationshipDialog({ id, title, onClose }: { id: string; title: string; onClose: () => void }) {
+export function AddRelationshipDialog({ id, title, disabledReason, onClose }: { id: string; title: string; disabledReason: string | undefined; onClose: () => void }) {
   const client = useQueryClient()
   const list = useId()
   const [direction, setDirection] = useState('out')
@@ -60,7 +60,7 @@ export function AddRelationshipDialog({ id, title, onClose }: { id: string; titl
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" busy={create.isPending} onClick={submit}>
+          <Button variant="primary" busy={create.isPending} disabledReason={disabledReason} onClick={submit}>
             Add the relationship
           </Button>
         </>

@@ -13,7 +13,7 @@ import { titleOf } from '~/util/objects'
 import { propertyChanges } from './object-draft'
 import { contentOf } from './shape'
 
-type Props = { object: GraphObject; onClose: () => void }
+type Props = { object: GraphObject; disabledReason?: string | undefined; onClose: () => void }
 
 function useChange(onClose: () => void, change: () => Promise<GraphObject>, told: (object: GraphObject) => string) {
   const client = useQueryClient()
@@ -27,33 +27,33 @@ function useChange(onClose: () => void, change: () => Promise<GraphObject>, told
   })
 }
 
-export function DeleteDialog({ object, onClose }: Props) {
+export function DeleteDialog({ object, disabledReason, onClose }: Props) {
   const remove = useChange(
     onClose,
     () => unwrap(api.DELETE('/api/graph/objects/{id}', { params: { path: { id: object.id }, query: { expectedVersion: object.version } } })),
     () => `${titleOf(object)} was deleted.`,
   )
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Delete ${titleOf(object)}`} action="Delete the object" danger busy={remove.isPending} error={remove.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Delete ${titleOf(object)}`} action="Delete the object" danger busy={remove.isPending} disabledReason={disabledReason} error={remove.error}>
       <p>The object and its relationships leave the graph. Its history stays, and it can be restored with its relationships.</p>
     </ConfirmDialog>
   )
 }
 
-export function RestoreDialog({ object, onClose }: Props) {
+export function RestoreDialog({ object, disabledReason, onClose }: Props) {
   const restore = useChange(
     onClose,
     () => unwrap(api.POST('/api/graph/objects/{id}/restore', { params: { path: { id: object.id } } })),
     (next) => `${titleOf(next)} was restored.`,
   )
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => restore.mutate()} title={`Restore ${titleOf(object)}`} action="Restore the object" busy={restore.isPending} error={restore.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => restore.mutate()} title={`Restore ${titleOf(object)}`} action="Restore the object" busy={restore.isPending} disabledReason={disabledReason} error={restore.error}>
       <p>The object is back as it was before it was deleted, with the relationships that were deleted with it.</p>
     </ConfirmDialog>
   )
 }
 
-export function RevertDialog({ object, to, onClose }: Props & { to: GraphObject }) {
+export function RevertDialog({ object, to, disabledReason, onClose }: Props & { to: GraphObject }) {
   const revert = useChange(
     onClose,
     () =>
@@ -74,7 +74,7 @@ export function RevertDialog({ object, to, onClose }: Props & { to: GraphObject 
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant="primary" busy={revert.isPending} onClick={() => revert.mutate()}>
+          <Button variant="primary" busy={revert.isPending} disabledReason={disabledReason} onClick={() => revert.mutate()}>
             Revert to version {to.version}
           </Button>
         </>

@@ -16,17 +16,17 @@ import { apiProblems, parseDraft, type Parsed, type Problems, propertyChanges, s
 import { ObjectForm } from './ObjectForm'
 import { contentOf } from './shape'
 
-type Props = { object: GraphObject; onClose: () => void }
+type Props = { object: GraphObject; disabledReason: string | undefined; onClose: () => void }
 
 /** Changes an object from the version that was shown. If somebody was faster, both versions are shown. */
-export function EditObjectDialog({ object, onClose }: Props) {
+export function EditObjectDialog({ object, disabledReason, onClose }: Props) {
   const packs = useQuery(packsQuery)
   // The draft has the fields of the schema, so the packs have to be known before it is made. Without them it is JSON.
   if (packs.isPending) return <Dialog open onClose={onClose} title={`Edit ${titleOf(object)}`}><SkeletonRows rows={4} /></Dialog>
-  return <EditForm object={object} packs={packs.data ?? []} onClose={onClose} />
+  return <EditForm object={object} packs={packs.data ?? []} disabledReason={disabledReason} onClose={onClose} />
 }
 
-function EditForm({ object, packs, onClose }: Props & { packs: readonly TemplatePack[] }) {
+function EditForm({ object, packs, disabledReason, onClose }: Props & { packs: readonly TemplatePack[] }) {
   const client = useQueryClient()
   const types = useKnownTypes()
   // The version that the draft was made from; it does not move while somebody types.
@@ -78,7 +78,7 @@ function EditForm({ object, packs, onClose }: Props & { packs: readonly Template
         footer={
           <>
             <Button onClick={() => takeTheirs(theirs)}>Edit theirs</Button>
-            <Button variant="primary" busy={save.isPending} onClick={() => save.mutate({ mine, from: theirs, expected: theirs.version })}>
+            <Button variant="primary" busy={save.isPending} disabledReason={disabledReason} onClick={() => save.mutate({ mine, from: theirs, expected: theirs.version })}>
               Save mine as version {theirs.version + 1}
             </Button>
           </>
@@ -108,7 +108,7 @@ function EditForm({ object, packs, onClose }: Props & { packs: readonly Template
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" busy={save.isPending} onClick={submit}>
+          <Button variant="primary" busy={save.isPending} disabledReason={disabledReason} onClick={submit}>
             Save
           </Button>
         </>

@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { RotateCcw } from 'lucide-react'
-import { useState } from 'react'
 import { type GraphObject, historyQuery } from '~/api/graph'
+import { useUrlDialog } from '~/hooks/use-url-state'
 import { useRows } from '~/table/use-infinite'
 import { Badge } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
@@ -20,6 +20,8 @@ import { AuthorLine } from './AuthorLine'
 import { RevertDialog } from './ChangeDialogs'
 import { contentOf } from './shape'
 
+const DIALOGS = ['revert'] as const
+
 type Props = {
   /** The object as the page shows it: its newest version, or the one of an earlier moment. */
   object: GraphObject
@@ -33,7 +35,7 @@ type Props = {
 export function HistoryPanel({ object, search, onChange, disabledReason }: Props) {
   const query = useInfiniteQuery(historyQuery(object.id))
   const { rows, hasMore, isLoadingMore, onMore } = useRows(query)
-  const [reverting, setReverting] = useState<GraphObject>()
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   if (query.error) return <ErrorState error={query.error} what="The history could not be loaded." onRetry={() => void query.refetch()} />
   if (query.isPending) return <SkeletonRows rows={4} />
   const newest = rows[0]
@@ -77,7 +79,7 @@ export function HistoryPanel({ object, search, onChange, disabledReason }: Props
           </>
         }
         action={
-          <Button size="sm" icon={<RotateCcw aria-hidden size={14} />} disabledReason={revertReason} onClick={() => setReverting(shown)}>
+          <Button size="sm" icon={<RotateCcw aria-hidden size={14} />} disabledReason={revertReason} onClick={() => open('revert')}>
             Revert to it…
           </Button>
         }
@@ -107,7 +109,7 @@ export function HistoryPanel({ object, search, onChange, disabledReason }: Props
           <Diff before={contentOf(before)} after={contentOf(shown)} label={`Version ${before.version} and version ${shown.version}`} />
         )}
       </Card>
-      {reverting && <RevertDialog object={object} to={reverting} onClose={() => setReverting(undefined)} />}
+      {dialog && <RevertDialog object={object} to={shown} disabledReason={revertReason} onClose={close} />}
     </div>
   )
 }

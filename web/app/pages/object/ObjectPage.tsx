@@ -1,11 +1,11 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { ArchiveRestore, Pencil, Trash2, Waypoints } from 'lucide-react'
-import { useMemo, useState } from 'react'
+import { useMemo } from 'react'
 import { isMissing } from '~/api/errors'
 import { type GraphObject, historyQuery, objectQuery } from '~/api/graph'
 import { useScope } from '~/api/session'
-import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { oneOf, type RawSearch, useUrlDialog, useUrlState } from '~/hooks/use-url-state'
 import { AsOfBanner, AsOfField } from '~/ui/AsOf'
 import { Badge } from '~/ui/Badge'
 import { Button, buttonClass } from '~/ui/Button'
@@ -34,7 +34,8 @@ import { SourcesCard } from './SourcesCard'
 const number = (text: string | undefined) => (text && /^\d+$/.test(text) ? Number(text) : undefined)
 const parse = (raw: RawSearch) => ({ tab: oneOf(['history'], raw.tab), v: number(raw.v), with: number(raw.with), side: oneOf(['true'], raw.side), asOf: parseTime(raw.asOf) })
 
-type Dialog = 'edit' | 'delete' | 'restore'
+const DIALOGS = ['edit', 'delete', 'restore'] as const
+type Dialog = (typeof DIALOGS)[number]
 
 /** The object as it is, or its last version if it was deleted. While another moment is read, what was shown stays. */
 function useObject(id: string, asOf: string | undefined, allowed: boolean) {
@@ -57,7 +58,7 @@ function ObjectView({ id }: { id: string }) {
   const read = useScope('graph:read')
   const write = useScope('graph:write')
   const { object, isReading, error, retry } = useObject(id, search.asOf, read.allowed)
-  const [dialog, setDialog] = useState<Dialog>()
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const isDeleted = Boolean(object?.deletedAt)
   const reason = search.asOf ? 'Nothing can be changed in the past.' : isDeleted ? 'The object is deleted. Restore it first.' : isReading ? 'The object is being loaded.' : write.reason
   const isShown = object !== undefined && !error
@@ -67,11 +68,11 @@ function ObjectView({ id }: { id: string }) {
       () =>
         isShown
           ? [
-              { id: 'object-edit', label: 'Edit this object…', group: 'On this page', disabledReason: reason, run: () => setDialog('edit') },
-              { id: 'object-delete', label: 'Delete this object…', group: 'On this page', disabledReason: reason, run: () => setDialog('delete') },
+              { id: 'object-edit', label: 'Edit this object…', group: 'On this page', disabledReason: reason, run: () => open('edit') },
+              { id: 'object-delete', label: 'Delete this object…', group: 'On this page', disabledReason: reason, run: () => open('delete') },
             ]
           : [],
-      [reason, isShown],
+      [reason, isShown, open],
     ),
   )
   return (
@@ -98,7 +99,7 @@ function ObjectView({ id }: { id: string }) {
             <>
               {/* It is here whether the object was there or not, so that it keeps the focus from one moment to the next. */}
               <AsOfField value={search.asOf} onChange={(asOf) => change({ asOf })} />
-              {isShown && <ObjectActions object={object} asOf={search.asOf} reason={reason} restoreReason={write.reason} onOpen={setDialog} />}
+              {isShown && <ObjectActions object={object} asOf={search.asOf} reason={reason} restoreReason={write.reason} onOpen={open} />}
             </>
           )
         }
@@ -128,9 +129,9 @@ function ObjectView({ id }: { id: string }) {
           />
         </div>
       )}
-      {object && dialog === 'edit' && <EditObjectDialog object={object} onClose={() => setDialog(undefined)} />}
-      {object && dialog === 'delete' && <DeleteDialog object={object} onClose={() => setDialog(undefined)} />}
-      {object && dialog === 'restore' && <RestoreDialog object={object} onClose={() => setDialog(undefined)} />}
+      {object && dialog === 'edit' && <EditObjectDialog object={object} disabledReason={reason} onClose={close} />}
+      {object && dialog === 'delete' && <DeleteDialog object={object} disabledReason={reason} onClose={close} />}
+      {object && dialog === 'restore' && <RestoreDialog object={object} disabledReason={isDeleted ? write.reason : 'The object is not deleted.'} onClose={close} />}
     </>
   )
 }

@@ -4,7 +4,7 @@ import { ArrowLeft, ArrowRight, Pencil, Plus } from 'lucide-react'
 import { useState } from 'react'
 import { MAX_NEIGHBOURS, neighboursQuery, type Relationship, type TraversalNode } from '~/api/graph'
 import { useScope } from '~/api/session'
-import { type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { type RawSearch, useUrlDialog, useUrlState } from '~/hooks/use-url-state'
 import { Button, IconButton } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { EmptyState } from '~/ui/EmptyState'
@@ -17,6 +17,7 @@ import { AddRelationshipDialog } from './AddRelationshipDialog'
 import { RelationshipDialog } from './RelationshipDialog'
 
 const parse = (raw: RawSearch) => ({ relationship: raw.relationship || undefined })
+const DIALOGS = ['add'] as const
 const FEW = 8
 type Direction = 'out' | 'in'
 type Group = { type: string; direction: Direction; edges: Relationship[] }
@@ -38,7 +39,7 @@ function groupsOf(id: string, edges: Relationship[]): Group[] {
 /** The relationships of an object, grouped by direction and type. */
 export function RelationshipsCard({ id, title, asOf, disabledReason }: Props) {
   const query = useQuery(neighboursQuery(id, asOf))
-  const [isAdding, setAdding] = useState(false)
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const [{ relationship }, change] = useUrlState(parse)
   const write = useScope('graph:write')
   const nodes = new Map(query.data?.nodes.map((node) => [node.id, node]))
@@ -48,7 +49,7 @@ export function RelationshipsCard({ id, title, asOf, disabledReason }: Props) {
       title="Relationships"
       flush
       action={
-        <Button size="sm" icon={<Plus aria-hidden size={14} />} disabledReason={disabledReason} onClick={() => setAdding(true)}>
+        <Button size="sm" icon={<Plus aria-hidden size={14} />} disabledReason={disabledReason} onClick={() => open('add')}>
           Add
         </Button>
       }
@@ -67,7 +68,7 @@ export function RelationshipsCard({ id, title, asOf, disabledReason }: Props) {
         </div>
       )}
       {query.data?.truncated && <p className="border-t border-line px-4 py-2 text-xs text-text-2">It has more than {formatCount(MAX_NEIGHBOURS - 1)} neighbours; these are some of them.</p>}
-      {isAdding && <AddRelationshipDialog id={id} title={title} onClose={() => setAdding(false)} />}
+      {dialog === 'add' && <AddRelationshipDialog id={id} title={title} disabledReason={disabledReason} onClose={close} />}
       {relationship && <RelationshipDialog key={relationship} id={relationship} object={{ id, title }} disabledReason={disabledReason} restoreReason={write.reason} onClose={() => change({ relationship: '' })} />}
     </Card>
   )

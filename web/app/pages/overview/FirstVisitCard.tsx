@@ -1,11 +1,12 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Check, Play, X } from 'lucide-react'
-import { Fragment, lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
+import { Fragment, lazy, type ReactNode, Suspense, useEffect } from 'react'
 import { api, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import { diagnosticsQuery, recentRunsQuery, workflowsQuery } from '~/api/queries'
 import { useScope, useSession } from '~/api/session'
+import { useUrlDialog } from '~/hooks/use-url-state'
 import { Button, IconButton } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { Skeleton } from '~/ui/Skeleton'
@@ -15,6 +16,7 @@ import { noteFirstSteps, useFirstSteps } from '~/util/first-steps'
 import { connectedProviders } from '~/util/providers'
 import { GOAL } from './demo'
 
+const DIALOGS = ['demo'] as const
 const loadDemo = () => import('./DemoDialog')
 const DemoDialog = lazy(() => loadDemo().then((module) => ({ default: module.DemoDialog })))
 
@@ -56,7 +58,7 @@ export function FirstVisitCard() {
   const chat = useScope('chat:use')
   const write = useScope('agents:write')
   const navigate = useNavigate()
-  const [isAsking, setAsking] = useState(false)
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const client = useQueryClient()
   const openChat = useMutation({
     mutationFn: async () => (await loadDemo()).createGuide(),
@@ -76,7 +78,7 @@ export function FirstVisitCard() {
           {played && workflow ? (
             <p className="mt-2"><Link to="/workflows/$workflowId" params={{ workflowId: workflow }} className="text-accent-text underline">Show how it went</Link></p>
           ) : (
-            <p className="mt-2"><Button variant="primary" size="sm" icon={<Play aria-hidden size={12} />} disabledReason={admin.reason ?? invoke.reason} onClick={() => setAsking(true)}>Run the demo…</Button></p>
+            <p className="mt-2"><Button variant="primary" size="sm" icon={<Play aria-hidden size={12} />} disabledReason={admin.reason ?? invoke.reason} onClick={() => open('demo')}>Run the demo…</Button></p>
           )}
         </Step>
         <Step number={2} title="Look at what it wrote" isDone={looked}>
@@ -96,7 +98,7 @@ export function FirstVisitCard() {
           )}
         </Step>
       </ol>
-      {isAsking && <Suspense fallback={null}><DemoDialog onClose={() => setAsking(false)} /></Suspense>}
+      {dialog && <Suspense fallback={null}><DemoDialog onClose={close} /></Suspense>}
     </Card>
   )
 }

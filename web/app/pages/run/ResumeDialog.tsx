@@ -9,7 +9,7 @@ import { toast } from '~/ui/toast'
 import { randomKey } from '~/util/random-key'
 import type { RunDetail } from './run-queries'
 
-export function ResumeDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
+export function ResumeDialog({ run, disabledReason, onClose }: { run: RunDetail; disabledReason: string | undefined; onClose: () => void }) {
   const [input, setInput] = useState('')
   const [key] = useState(randomKey)
   const client = useQueryClient()
@@ -30,7 +30,7 @@ export function ResumeDialog({ run, onClose }: { run: RunDetail; onClose: () => 
     },
   })
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => resume.mutate()} title="Resume this run" action="Resume the run" busy={resume.isPending} error={resume.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => resume.mutate()} title="Resume this run" action="Resume the run" busy={resume.isPending} disabledReason={disabledReason} error={resume.error}>
       <p>A new run goes on with the same conversation, and has its full number of steps again. It uses the current version of the agent.</p>
       <Field label="What to tell the agent" hint="Without it, the agent is told to go on.">
         {(ids) => <Textarea {...ids} rows={3} value={input} onChange={(event) => setInput(event.target.value)} />}

@@ -25,12 +25,12 @@ const undoneCount = (report: Reverted) => report.undone.length + (report.unliste
 const conflictCount = (report: Reverted) => report.conflicts.length + (report.unlistedConflicts ?? 0)
 
 /** Shows what would be undone before a person undoes it. */
-export function RevertDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
+export function RevertDialog({ run, disabledReason, onClose }: { run: RunDetail; disabledReason: string | undefined; onClose: () => void }) {
   const [tree, setTree] = useState(false)
   const client = useQueryClient()
   const revert = (dryRun: boolean, signal?: AbortSignal) =>
     unwrap(api.POST('/api/admin/agents/{agentId}/runs/{runId}/revert', { params: { path: { agentId: run.agentId, runId: run.id } }, body: { dryRun, tree }, ...(signal && { signal }) }))
-  const plan = useQuery({ queryKey: [...keys.run(run.id), 'revert', tree], staleTime: 0, gcTime: 0, queryFn: ({ signal }) => revert(true, signal) })
+  const plan = useQuery({ queryKey: [...keys.run(run.id), 'revert', tree], enabled: disabledReason === undefined, staleTime: 0, gcTime: 0, queryFn: ({ signal }) => revert(true, signal) })
   const apply = useMutation({
     mutationFn: () => revert(false),
     onSuccess: (result) => {
@@ -49,12 +49,12 @@ export function RevertDialog({ run, onClose }: { run: RunDetail; onClose: () => 
       title="Revert what this run wrote"
       action={plan.data ? `Revert ${things(count)}` : 'Revert'}
       danger
-      busy={apply.isPending || plan.isPending}
-      disabledReason={plan.data && count === 0 ? 'There is nothing to revert.' : undefined}
+      busy={apply.isPending || plan.isLoading}
+      disabledReason={disabledReason ?? (plan.data && count === 0 ? 'There is nothing to revert.' : undefined)}
       error={apply.error}
     >
       {run.childRuns.length > 0 && <Switch label="Also what the runs below it wrote" checked={tree} onChange={setTree} />}
-      {plan.error ? <ErrorState error={plan.error} what="The server could not say what would be undone." onRetry={() => void plan.refetch()} /> : !plan.data ? <SkeletonRows rows={3} /> : <Plan plan={plan.data} />}
+      {plan.error ? <ErrorState error={plan.error} what="The server could not say what would be undone." onRetry={() => void plan.refetch()} /> : disabledReason && !plan.data ? <p>{disabledReason}</p> : !plan.data ? <SkeletonRows rows={3} /> : <Plan plan={plan.data} />}
     </ConfirmDialog>
   )
 }

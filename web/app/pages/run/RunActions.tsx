@@ -1,10 +1,11 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Ban, FlaskConical, GitCompareArrows, RotateCcw, Undo2 } from 'lucide-react'
-import { lazy, Suspense, useMemo, useState } from 'react'
+import { lazy, Suspense, useMemo } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
+import { useUrlDialog } from '~/hooks/use-url-state'
 import { Button, buttonClass } from '~/ui/Button'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { toast } from '~/ui/toast'
@@ -16,7 +17,7 @@ import { isOver, type RunDetail } from './run-queries'
 
 const SaveTestDialog = lazy(() => import('./SaveTestDialog').then((module) => ({ default: module.SaveTestDialog })))
 
-type Open = 'cancel' | 'resume' | 'revert' | 'test'
+const DIALOGS = ['cancel', 'resume', 'revert', 'test'] as const
 
 /** Why a run cannot be resumed, if it cannot. */
 function whyNotResumed(run: RunDetail): string | undefined {
@@ -25,7 +26,7 @@ function whyNotResumed(run: RunDetail): string | undefined {
 }
 
 export function RunActions({ run }: { run: RunDetail }) {
-  const [open, setOpen] = useState<Open>()
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const invoke = useScope('agents:invoke').reason
   const write = useScope('admin:write').reason
   const over = isOver(run.status)
@@ -34,17 +35,16 @@ export function RunActions({ run }: { run: RunDetail }) {
   const testReason = over ? undefined : 'A run can be saved as a test when it has ended.'
   const revertReason = write ?? (over ? undefined : 'A run can be reverted when it has ended.')
   const navigate = useNavigate()
-  const close = () => setOpen(undefined)
   useActions(
     useMemo(
       () => [
-        { id: 'run-cancel', label: 'Cancel this run…', group: 'On this page', disabledReason: cancelReason, run: () => setOpen('cancel') },
-        { id: 'run-resume', label: 'Resume this run…', group: 'On this page', disabledReason: resumeReason, run: () => setOpen('resume') },
-        { id: 'run-test', label: 'Save this run as a test…', group: 'On this page', disabledReason: testReason, run: () => setOpen('test') },
-        { id: 'run-revert', label: 'Revert what this run wrote…', group: 'On this page', disabledReason: revertReason, run: () => setOpen('revert') },
+        { id: 'run-cancel', label: 'Cancel this run…', group: 'On this page', disabledReason: cancelReason, run: () => open('cancel') },
+        { id: 'run-resume', label: 'Resume this run…', group: 'On this page', disabledReason: resumeReason, run: () => open('resume') },
+        { id: 'run-test', label: 'Save this run as a test…', group: 'On this page', disabledReason: testReason, run: () => open('test') },
+        { id: 'run-revert', label: 'Revert what this run wrote…', group: 'On this page', disabledReason: revertReason, run: () => open('revert') },
         { id: 'run-compare', label: 'Compare this run with another', group: 'On this page', run: () => void navigate({ to: '/runs/compare', search: { left: run.id } }) },
       ],
-      [cancelReason, resumeReason, testReason, revertReason, run.id, navigate],
+      [cancelReason, resumeReason, testReason, revertReason, run.id, navigate, open],
     ),
   )
   return (
@@ -53,31 +53,33 @@ export function RunActions({ run }: { run: RunDetail }) {
         <GitCompareArrows aria-hidden size={14} />
         Compare
       </Link>
-      <Button icon={<FlaskConical aria-hidden size={14} />} disabledReason={testReason} onClick={() => setOpen('test')}>
+      <Button icon={<FlaskConical aria-hidden size={14} />} disabledReason={testReason} onClick={() => open('test')}>
         Save as test…
       </Button>
-      <Button icon={<Undo2 aria-hidden size={14} />} disabledReason={revertReason} onClick={() => setOpen('revert')}>
+      <Button icon={<Undo2 aria-hidden size={14} />} disabledReason={revertReason} onClick={() => open('revert')}>
         Revert…
       </Button>
-      <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={resumeReason} onClick={() => setOpen('resume')}>
+      <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={resumeReason} onClick={() => open('resume')}>
         Resume…
       </Button>
-      <Button icon={<Ban aria-hidden size={14} />} disabledReason={cancelReason} onClick={() => setOpen('cancel')}>
+      <Button icon={<Ban aria-hidden size={14} />} disabledReason={cancelReason} onClick={() => open('cancel')}>
         Cancel…
       </Button>
-      {open === 'cancel' && <CancelDialog run={run} onClose={close} />}
-      {open === 'resume' && <ResumeDialog run={run} onClose={close} />}
-      {open === 'test' && (
+      {dialog === 'cancel' && <CancelDialog run={run} disabledReason={cancelReason} onClose={close} />}
+      {dialog === 'resume' && <ResumeDialog run={run} disabledReason={resumeReason} onClose={close} />}
+      {dialog === 'test' && !testReason && (
         <Suspense>
           <SaveTestDialog run={run} onClose={close} />
         </Suspense>
       )}
-      {open === 'revert' && <RevertDialog run={run} onClose={close} />}
+      {dialog === 'revert' && <RevertDialog run={run} disabledReason={revertReason} onClose={close} />}
     </>
   )
 }
 
-function CancelDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
+type DialogProps = { run: RunDetail; disabledReason: string | undefined; onClose: () => void }
+
+function CancelDialog({ run, disabledReason, onClose }: DialogProps) {
   const client = useQueryClient()
   const cancel = useMutation({
     mutationFn: () => unwrap(api.POST('/api/admin/agents/{agentId}/runs/{runId}/cancel', { params: { path: { agentId: run.agentId, runId: run.id } } })),
@@ -89,7 +91,7 @@ function CancelDialog({ run, onClose }: { run: RunDetail; onClose: () => void })
   })
   const below = run.childRuns.filter((child) => !isOver(child.status)).length
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => cancel.mutate()} title="Cancel this run" action="Cancel the run" danger busy={cancel.isPending} error={cancel.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => cancel.mutate()} title="Cancel this run" action="Cancel the run" danger busy={cancel.isPending} disabledReason={disabledReason} error={cancel.error}>
       <p>
         It stops at once{below > 0 && <>, and so {below === 1 ? 'does the run' : `do the ${below} runs`} that it started</>}. What it wrote stays, and can be reverted. A cancelled run cannot be resumed.
       </p>

@@ -1,19 +1,20 @@
 import { TriangleAlert } from 'lucide-react'
-import { useState } from 'react'
 import { useScope } from '~/api/session'
+import { type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { Button } from '~/ui/Button'
 import { WithCode } from '~/ui/WithCode'
 import { capitalised } from '~/util/format'
-import { TaskDialog, type TaskAction } from './TaskDialog'
 import { useChangeReason } from './use-change-reason'
-import { CancelDialog, ResumeDialog } from './WorkflowDialogs'
 import type { Workflow } from './workflow-query'
 
 const LABELS: Record<string, string> = { retry: 'Retry…', reassign: 'Reassign…', skip: 'Skip…', resume: 'Resume or add budget…', cancel: 'Cancel…', decide: 'Decide the discussion' }
 
+const isOfWorkflow = (option: string) => option === 'resume' || option === 'cancel'
+const parse = (raw: RawSearch) => ({ task: raw.task, dialog: raw.dialog })
+
 /** Why the workflow waits for a person, with a button for each decision that the server offers. */
-export function EscalationCard({ workflow, onSelect }: { workflow: Workflow; onSelect: (key: string) => void }) {
-  const [chosen, setChosen] = useState<string>()
+export function EscalationCard({ workflow }: { workflow: Workflow }) {
+  const [, change] = useUrlState(parse)
   const refused = useChangeReason(workflow.status)
   // To give a workflow up is no decision: it only takes the scope of whoever controls it.
   const cancel = useScope('agents:invoke').reason
@@ -21,8 +22,8 @@ export function EscalationCard({ workflow, onSelect }: { workflow: Workflow; onS
   const { escalation } = workflow
   if (!escalation) return null
   const task = workflow.tasks.find(({ id }) => id === escalation.taskId)
-  const close = () => setChosen(undefined)
-  const choose = (option: string) => (option === 'decide' && task ? onSelect(task.key) : setChosen(option))
+  // The page has the dialogs of the workflow, and the panel of a task those of the task.
+  const choose = (option: string) => (option === 'decide' ? change({ task: task?.key }) : change({ dialog: option, ...(isOfWorkflow(option) ? {} : { task: task?.key }) }, { push: true }))
   const known = escalation.options.filter((option) => option in LABELS)
   return (
     <section aria-label="Needs a person" className="mb-4 rounded-lg border border-wait-fill bg-wait-soft px-4 py-3">
@@ -40,9 +41,6 @@ export function EscalationCard({ workflow, onSelect }: { workflow: Workflow; onS
           ))}
         </div>
       </div>
-      {task && (['retry', 'reassign', 'skip'] as const).map((action: TaskAction) => chosen === action && <TaskDialog key={action} action={action} task={task} workflowId={workflow.id} onClose={close} />)}
-      {chosen === 'resume' && <ResumeDialog workflow={workflow} onClose={close} />}
-      {chosen === 'cancel' && <CancelDialog workflow={workflow} onClose={close} />}
     </section>
   )
 }

@@ -10,7 +10,8 @@ import { InlineError } from '~/ui/ErrorState'
 import { Field, Select, Textarea } from '~/ui/Field'
 import { toast } from '~/ui/toast'
 
-export type TaskAction = 'retry' | 'reassign' | 'skip'
+export const TASK_ACTIONS = ['retry', 'reassign', 'skip'] as const
+type TaskAction = (typeof TASK_ACTIONS)[number]
 
 const TEXTS: Record<TaskAction, { title: string; hint: string; note: string; done: string; verb: string }> = {
   retry: { title: 'Retry', verb: 'Retry', hint: 'The task is tried again with its agent, and what depends on it follows.', note: 'The next attempt reads this.', done: 'is tried again.' },
@@ -21,7 +22,7 @@ const TEXTS: Record<TaskAction, { title: string; hint: string; note: string; don
 type Task = { id: string; key: string; title: string; agent?: string | null }
 
 /** Retries, reassigns or skips a task, with a note. */
-export function TaskDialog({ action, task, workflowId, onClose }: { action: TaskAction; task: Task; workflowId: string; onClose: () => void }) {
+export function TaskDialog({ action, task, workflowId, disabledReason, onClose }: { action: TaskAction; task: Task; workflowId: string; disabledReason: string | undefined; onClose: () => void }) {
   const client = useQueryClient()
   const [note, setNote] = useState('')
   const [agent, setAgent] = useState('')
@@ -54,7 +55,7 @@ export function TaskDialog({ action, task, workflowId, onClose }: { action: Task
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant={action === 'skip' ? 'danger' : 'primary'} busy={apply.isPending} disabledReason={action === 'reassign' && !agent ? 'Choose an agent first.' : undefined} onClick={() => apply.mutate()}>
+          <Button variant={action === 'skip' ? 'danger' : 'primary'} busy={apply.isPending} disabledReason={disabledReason ?? (action === 'reassign' && !agent ? 'Choose an agent first.' : undefined)} onClick={() => apply.mutate()}>
             {texts.verb} the task
           </Button>
         </>

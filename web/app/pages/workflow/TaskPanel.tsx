@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { X } from 'lucide-react'
-import { type ReactNode, useState } from 'react'
+import type { ReactNode } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
+import { useUrlDialog } from '~/hooks/use-url-state'
 import { Badge, Status } from '~/ui/Badge'
 import { Button, IconButton } from '~/ui/Button'
 import { JsonView } from '~/ui/JsonView'
@@ -12,7 +13,7 @@ import { Money, RelativeTime } from '~/ui/Values'
 import { WithCode } from '~/ui/WithCode'
 import { capitalised, formatCount, shortId } from '~/util/format'
 import { describe } from './decisions'
-import { TaskDialog, type TaskAction } from './TaskDialog'
+import { TASK_ACTIONS, TaskDialog } from './TaskDialog'
 import { TaskDiscussions } from './TaskDiscussions'
 import { useChangeReason } from './use-change-reason'
 import { isClosed, type ShownStatus, whyItWaits, type Workflow, type WorkflowEvent, type WorkflowTask } from './workflow-query'
@@ -171,23 +172,23 @@ function Attempts({ task, own }: { task: WorkflowTask; own: readonly WorkflowEve
 
 /** What the status of the task and of its workflow allows, and why not. */
 function Actions({ workflow, task }: { workflow: Workflow; task: WorkflowTask }) {
-  const [action, setAction] = useState<TaskAction>()
+  const { dialog, open, close } = useUrlDialog(TASK_ACTIONS)
   const refused = useChangeReason(workflow.status)
   const closed = isClosed(workflow.status) ? `The workflow is ${workflow.status}: it accepts no more changes.` : undefined
   const done = task.status === 'completed' ? 'The task is completed.' : undefined
-  const reasons: Record<TaskAction, string | undefined> = {
+  const reasons: Record<(typeof TASK_ACTIONS)[number], string | undefined> = {
     retry: refused ?? closed ?? done ?? (task.status === 'pending' && !task.waiting ? 'The task has not been tried yet.' : undefined),
     reassign: refused ?? closed ?? done,
     skip: refused ?? closed ?? done ?? (task.status === 'skipped' ? 'The task is skipped already.' : undefined),
   }
   return (
     <div className="flex flex-wrap gap-2">
-      {(['retry', 'reassign', 'skip'] as const).map((one) => (
-        <Button key={one} size="sm" disabledReason={reasons[one]} onClick={() => setAction(one)}>
+      {TASK_ACTIONS.map((one) => (
+        <Button key={one} size="sm" disabledReason={reasons[one]} onClick={() => open(one)}>
           {capitalised(one)}…
         </Button>
       ))}
-      {action && <TaskDialog action={action} task={task} workflowId={workflow.id} onClose={() => setAction(undefined)} />}
+      {dialog && <TaskDialog key={dialog} action={dialog} task={task} workflowId={workflow.id} disabledReason={reasons[dialog]} onClose={close} />}
     </div>
   )
 }

@@ -16,6 +16,8 @@ import { randomKey } from '~/util/random-key'
 import { allowsMore, amountHint, amountProblem } from './budget'
 import type { Workflow } from './workflow-query'
 
+type Props = { workflow: Workflow; disabledReason: string | undefined; onClose: () => void }
+
 function useRefresh(workflowId: string) {
   const client = useQueryClient()
   return () => {
@@ -23,7 +25,7 @@ function useRefresh(workflowId: string) {
   }
 }
 
-export function CancelDialog({ workflow, onClose }: { workflow: Workflow; onClose: () => void }) {
+export function CancelDialog({ workflow, disabledReason, onClose }: Props) {
   const refresh = useRefresh(workflow.id)
   const cancel = useMutation({
     mutationFn: () => unwrap(api.POST('/api/coordination/workflows/{workflowId}/cancel', { params: { path: { workflowId: workflow.id } } })),
@@ -35,7 +37,7 @@ export function CancelDialog({ workflow, onClose }: { workflow: Workflow; onClos
   })
   const open = workflow.tasks.filter(({ status }) => status === 'in_progress').length
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => cancel.mutate()} title="Cancel the workflow" action="Cancel the workflow" danger busy={cancel.isPending} error={cancel.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => cancel.mutate()} title="Cancel the workflow" action="Cancel the workflow" danger busy={cancel.isPending} disabledReason={disabledReason} error={cancel.error}>
       <p>
         It ends for good, and {open === 0 ? 'no task is at work' : open === 1 ? 'the run of one task is cancelled' : `the runs of ${open} tasks are cancelled`}. What its agents wrote stays; each run can be reverted.
       </p>
@@ -82,7 +84,7 @@ function BudgetFields({ budget: { limit, spent }, value, onChange, error, fields
 }
 
 /** Resumes a workflow, with a larger budget if one is given. */
-export function ResumeDialog({ workflow, onClose }: { workflow: Workflow; onClose: () => void }) {
+export function ResumeDialog({ workflow, disabledReason, onClose }: Props) {
   const refresh = useRefresh(workflow.id)
   const [key] = useState(randomKey)
   const [amounts, setAmounts] = useState<Amounts>({ usd: '', tokens: '' })
@@ -117,7 +119,7 @@ export function ResumeDialog({ workflow, onClose }: { workflow: Workflow; onClos
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant="primary" busy={resume.isPending} disabledReason={refused} onClick={() => resume.mutate()}>
+          <Button variant="primary" busy={resume.isPending} disabledReason={disabledReason ?? refused} onClick={() => resume.mutate()}>
             Resume the workflow
           </Button>
         </>
@@ -135,7 +137,7 @@ export function ResumeDialog({ workflow, onClose }: { workflow: Workflow; onClos
 }
 
 /** Changes the budget of a workflow at work, which goes on meanwhile. */
-export function BudgetDialog({ workflow, onClose }: { workflow: Workflow; onClose: () => void }) {
+export function BudgetDialog({ workflow, disabledReason, onClose }: Props) {
   const refresh = useRefresh(workflow.id)
   const { limit } = workflow.budget
   const [before] = useState<Amounts>({ usd: limit.usd == null ? '' : String(limit.usd), tokens: limit.tokens == null ? '' : String(limit.tokens) })
@@ -164,7 +166,7 @@ export function BudgetDialog({ workflow, onClose }: { workflow: Workflow; onClos
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant="primary" busy={change.isPending} disabledReason={refused} onClick={() => change.mutate()}>
+          <Button variant="primary" busy={change.isPending} disabledReason={disabledReason ?? refused} onClick={() => change.mutate()}>
             Change the budget
           </Button>
         </>

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { Ban, List, RotateCcw, Waypoints } from 'lucide-react'
-import { useCallback, useMemo, useState } from 'react'
+import { useCallback, useMemo } from 'react'
 import { useScope } from '~/api/session'
 import { useMinWidths } from '~/hooks/use-min-width'
-import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { oneOf, type RawSearch, useUrlDialog, useUrlState } from '~/hooks/use-url-state'
 import { Rehearsal, Status } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
@@ -28,6 +28,7 @@ import { doneCount, isActive, isClosed, shownStatus, type Workflow, workflowQuer
 
 const VIEWS = ['graph', 'list'] as const
 const parse = (raw: RawSearch) => ({ task: raw.task || undefined, view: oneOf(VIEWS, raw.view) })
+const DIALOGS = ['budget', 'cancel', 'resume'] as const
 const route = getRouteApi('/workflows/$workflowId')
 
 export function WorkflowPage() {
@@ -69,7 +70,7 @@ function Loaded({ workflow }: { workflow: Workflow }) {
         description={<Facts workflow={workflow} />}
         actions={<Actions workflow={workflow} />}
       />
-      {workflow.status === 'escalated' && <EscalationCard workflow={workflow} onSelect={select} />}
+      {workflow.status === 'escalated' && <EscalationCard workflow={workflow} />}
       <div className="mb-4 flex flex-col overflow-hidden rounded-lg border border-line bg-surface shadow-card lg:h-[max(440px,calc(100dvh-330px))] lg:flex-row">
         <div className="flex min-h-0 min-w-0 flex-1 flex-col">
           <div role="toolbar" aria-label="View" className="flex items-center gap-1 border-b border-line px-3 py-1.5">
@@ -121,7 +122,7 @@ function Facts({ workflow }: { workflow: Workflow }) {
 }
 
 function Actions({ workflow }: { workflow: Workflow }) {
-  const [dialog, setDialog] = useState<'budget' | 'cancel' | 'resume'>()
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const scope = useScope('agents:invoke')
   const closed = isClosed(workflow.status) ? `The workflow is ${workflow.status}.` : undefined
   const atWork = isActive(workflow.status)
@@ -130,29 +131,29 @@ function Actions({ workflow }: { workflow: Workflow }) {
   useActions(
     useMemo(
       () => [
-        { ...(atWork ? { id: 'workflow-budget', label: 'Change the budget of this workflow…', run: () => setDialog('budget') } : { id: 'workflow-resume', label: 'Resume this workflow…', run: () => setDialog('resume') }), group: 'On this page', disabledReason: cannotResume },
-        { id: 'workflow-cancel', label: 'Cancel this workflow…', group: 'On this page', disabledReason: cannotCancel, run: () => setDialog('cancel') },
+        { ...(atWork ? { id: 'workflow-budget', label: 'Change the budget of this workflow…', run: () => open('budget') } : { id: 'workflow-resume', label: 'Resume this workflow…', run: () => open('resume') }), group: 'On this page', disabledReason: cannotResume },
+        { id: 'workflow-cancel', label: 'Cancel this workflow…', group: 'On this page', disabledReason: cannotCancel, run: () => open('cancel') },
       ],
-      [atWork, cannotCancel, cannotResume],
+      [atWork, cannotCancel, cannotResume, open],
     ),
   )
   return (
     <>
       {atWork ? (
-        <Button disabledReason={cannotResume} onClick={() => setDialog('budget')}>
+        <Button disabledReason={cannotResume} onClick={() => open('budget')}>
           Change the budget…
         </Button>
       ) : (
-        <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={cannotResume} onClick={() => setDialog('resume')}>
+        <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={cannotResume} onClick={() => open('resume')}>
           Resume, add budget…
         </Button>
       )}
-      <Button icon={<Ban aria-hidden size={14} />} disabledReason={cannotCancel} onClick={() => setDialog('cancel')}>
+      <Button icon={<Ban aria-hidden size={14} />} disabledReason={cannotCancel} onClick={() => open('cancel')}>
         Cancel…
       </Button>
-      {dialog === 'cancel' && <CancelDialog workflow={workflow} onClose={() => setDialog(undefined)} />}
-      {dialog === 'budget' && <BudgetDialog workflow={workflow} onClose={() => setDialog(undefined)} />}
-      {dialog === 'resume' && <ResumeDialog workflow={workflow} onClose={() => setDialog(undefined)} />}
+      {dialog === 'cancel' && <CancelDialog workflow={workflow} disabledReason={cannotCancel} onClose={close} />}
+      {dialog === 'budget' && <BudgetDialog workflow={workflow} disabledReason={cannotResume ?? (atWork ? undefined : 'The workflow has stopped: resume it with another budget.')} onClose={close} />}
+      {dialog === 'resume' && <ResumeDialog workflow={workflow} disabledReason={cannotResume ?? (atWork ? 'The workflow is at work.' : undefined)} onClose={close} />}
     </>
   )
 }
