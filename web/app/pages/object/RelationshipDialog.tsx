@@ -42,8 +42,8 @@ export function RelationshipDialog({ id, object, disabledReason, restoreReason, 
     mutationFn: (make) => make(),
     onSuccess: (edge) => {
       toast(edge.deletedAt ? 'The relationship was deleted.' : `The relationship is now version ${edge.version}.`)
-      // The button that was pressed goes away, and the focus must not.
-      box.current?.focus()
+      // The button that was pressed goes away, and the focus must not. Whoever writes on keeps it.
+      if (document.activeElement?.tagName !== 'TEXTAREA') box.current?.focus()
       setSaved(edge)
       void client.invalidateQueries({ queryKey: keys.objects })
     },
@@ -59,8 +59,7 @@ export function RelationshipDialog({ id, object, disabledReason, restoreReason, 
             {newest?.deletedAt ? (
               <Button variant="primary" busy={change.isPending} disabledReason={restoreReason} onClick={() => change.mutate(() => unwrap(api.POST('/api/graph/relationships/{id}/restore', { params: { path: { id } } })))}>Restore the relationship</Button>
             ) : (
-              // What was saved here is edited next. A version of somebody else does not replace what is typed.
-              newest && <Edit key={saved?.version} edge={newest} change={change} onSame={setIsSaved} disabledReason={disabledReason} />
+              newest && <Edit edge={newest} change={change} onSame={setIsSaved} disabledReason={disabledReason} />
             )}
             <InlineError error={change.error} />
             <ol aria-label="History" className="divide-y divide-line rounded-md border border-line">
@@ -91,11 +90,14 @@ export function RelationshipDialog({ id, object, disabledReason, restoreReason, 
 type Content = { properties: Relationship['properties']; weight?: number | null }
 
 function Edit({ edge, change, onSame, disabledReason }: { edge: Relationship; change: Change; onSame: (isSame: boolean) => void; disabledReason: string | undefined }) {
-  // The version that is edited does not move while somebody types.
-  const [base] = useState(edge)
+  // What was saved here is edited next. A version of somebody else does not replace what is typed.
+  const [base, setBase] = useState(edge)
   const [content, setContent] = useState<Content>(() => contentOf(base))
   const [isBroken, setBroken] = useState(false)
   const [asks, setAsks] = useState<boolean>()
+  // Whether something was typed since it was saved: it stays when the answer comes.
+  const isTyped = useRef(false)
+  const [resets, setResets] = useState(0)
   const path = { id: base.id }
   const expectedVersion = base.version
   const { properties } = Object(content) as Partial<Content>
@@ -108,13 +110,31 @@ function Edit({ edge, change, onSame, disabledReason }: { edge: Relationship; ch
   const saveReason = disabledReason ?? (isBroken ? 'Correct the JSON first.' : !isWhole ? 'Write { "properties": { … } }.' : isSame ? 'Nothing was changed yet.' : undefined)
   // What else was written is sent as well, so that the server names it.
   const save = () => unwrap(api.PATCH('/api/graph/relationships/{id}', { params: { path }, body: { ...content, properties: propertyChanges(base.properties, content.properties), weight: content.weight ?? null, expectedVersion } }))
+  const onSaved = (next: Relationship) => {
+    setBase(next)
+    if (isTyped.current) return
+    setContent(contentOf(next))
+    setResets(resets + 1)
+  }
+  const submit = () => {
+    isTyped.current = false
+    change.mutate(save, { onSuccess: onSaved })
+  }
   const remove = () => unwrap(api.DELETE('/api/graph/relationships/{id}', { params: { path, query: { expectedVersion } } }))
   return (
     <div className="space-y-3">
-      {/* The answer replaces the text, so nothing can be typed before it comes. */}
-      <JsonField label="Properties and weight" readOnly={change.isPending} value={content} onBroken={setBroken} onChange={(value) => setContent(value as Content)} />
+      <JsonField
+        key={resets}
+        label="Properties and weight"
+        value={content}
+        onBroken={(next) => {
+          isTyped.current = true
+          setBroken(next)
+        }}
+        onChange={(value) => setContent(value as Content)}
+      />
       <div className="flex flex-wrap items-center gap-2">
-        <Button variant="primary" busy={change.isPending} disabledReason={saveReason} onClick={() => change.mutate(save)}>Save</Button>
+        <Button variant="primary" busy={change.isPending} disabledReason={saveReason} onClick={submit}>Save</Button>
         {asks ? (
           // A second click at the same place keeps it.
           <>
