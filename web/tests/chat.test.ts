@@ -330,8 +330,9 @@ it('goes on without loss after the connection was lost', async () => {
   expect(await page.getByRole('article', { name: 'Answer', exact: true }).count()).toBe(1)
   // After a reload the calls come from the record of the run, which also knows that this one was denied.
   await page.reload()
-  await page.getByRole('button', { name: '1 tool call' }).click()
+  await page.getByRole('button', { name: 'Show 1 tool call' }).click()
   await page.getByRole('button', { name: /entities_delete.*Denied/ }).waitFor()
+  await page.getByRole('button', { name: 'Hide 1 tool call' }).waitFor()
   await page.getByRole('link', { name: 'Run', exact: true }).click()
   await page.getByText('Of 1 tool call: 1 denied, 0 failed.').waitFor()
   await page.getByRole('log', { name: 'Transcript' }).getByRole('button', { name: /entities_delete denied/ }).waitFor()

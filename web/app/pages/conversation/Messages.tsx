@@ -6,7 +6,7 @@ import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
 import { Rehearsal, Status } from '~/ui/Badge'
-import { IconButton } from '~/ui/Button'
+import { Button, IconButton } from '~/ui/Button'
 import { CopyButton } from '~/ui/CopyButton'
 import { Markdown } from '~/ui/Markdown'
 import { Money, RelativeTime, Tokens } from '~/ui/Values'
@@ -123,23 +123,23 @@ const MAX_CALLS = 50
 function StoredCalls({ agentId, runId, count }: { agentId: string; runId: string; count: number | undefined }) {
   const [isOpen, setOpen] = useState(false)
   const [watch, wasNear] = useWasNear()
-  const { allowed } = useScope('admin:read')
+  const { allowed, reason } = useScope('admin:read')
   const { data, error } = useQuery({
     queryKey: [...keys.run(runId), 'chat-calls'],
     enabled: allowed && (isOpen || (wasNear && count === undefined)),
     staleTime: Infinity,
     queryFn: ({ signal }) => unwrap(api.GET('/api/admin/agents/{agentId}/runs/{runId}/tool-calls', { params: { path: { agentId, runId }, query: { limit: MAX_CALLS } }, signal })),
   })
-  if (!allowed) return null
   if (error) return <span className="text-fail">The tool calls could not be loaded: {error.message}</span>
   const known = count ?? data?.length
   if (known === undefined) return <span ref={watch} className="-ml-3" />
   if (known === 0) return null
+  const text = `${count === undefined && known === MAX_CALLS ? `First ${MAX_CALLS}` : known} tool ${known === 1 ? 'call' : 'calls'}`
   return (
     <>
-      <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} className="rounded-sm text-accent-text hover:underline">
-        {count === undefined && known === MAX_CALLS ? `First ${MAX_CALLS}` : known} tool {known === 1 ? 'call' : 'calls'}
-      </button>
+      <Button size="sm" variant="ghost" className="-mx-2" disabledReason={reason} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {isOpen ? 'Hide' : 'Show'} {text}
+      </Button>
       {isOpen && (
         <div className="order-last w-full pt-1 text-sm text-text">
           {!data && <span role="status" aria-label="Loading" className="text-text-2">Loading…</span>}
