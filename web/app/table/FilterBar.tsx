@@ -44,5 +44,5 @@ export function FilterText({ label, value, onChange, placeholder }: { label: str
     // oxlint-disable-next-line react/exhaustive-deps
   }, [settled])
   useEffect(() => setText(value ?? ''), [value])
-  return <Input id={id} type="search" aria-label={label} placeholder={placeholder ?? label} value={text} onChange={(event) => setText(event.target.value)} className="h-7! w-38! text-xs! max-sm:w-full!" />
+  return <Input id={id} type="search" aria-label={label} placeholder={placeholder ?? label} value={text} onChange={(event) => setText(event.target.value)} className="h-7! w-36! text-xs! max-sm:w-full!" />
 }

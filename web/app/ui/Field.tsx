@@ -36,7 +36,7 @@ export type Option = { value: string; label: string }
 
 /** The browser's own list: it works with every keyboard, screen reader and telephone. */
 export const Select = ({ options, className, ...rest }: ComponentProps<'select'> & { options: Option[] }) => (
-  <select {...rest} className={classes(CONTROL, 'h-8 pr-1.5', className)}>
+  <select {...rest} className={classes(CONTROL, 'h-8 pr-1.5 text-ellipsis', className)}>
     {options.map((option) => (
       <option key={option.value} value={option.value}>
         {option.label}

@@ -15,14 +15,25 @@ const firstText = (properties: Record<string, unknown>, fields: readonly string[
 /** The name of an object as people know it. What has neither a name nor a key, such as a message, is named by what it says. */
 export const titleOf = (object: Named): string => firstText(object.properties, NAMES) ?? object.key ?? firstText(object.properties, TEXTS)?.slice(0, 100) ?? object.id
 
-/** A sentence about an object, or its first properties. */
+const ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+
+/** A value in a line of text: a list by its texts, and what has fields by their names. */
+function inLine(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value)
+  return (Array.isArray(value) ? value.filter((one) => typeof one !== 'object') : Object.keys(value)).join(', ')
+}
+
+/** A sentence about an object that its name does not say already, or its first properties. */
 export function summaryOf(object: Named): string {
+  const title = titleOf(object)
   const text = firstText(object.properties, TEXTS)
-  if (text) return text
+  if (text && text !== title) return text
   return Object.entries(object.properties)
-    .filter(([name]) => !(NAMES as readonly string[]).includes(name))
+    .filter(([name, value]) => !(NAMES as readonly string[]).includes(name) && value !== title)
+    .map(([name, value]) => [name.replaceAll('_', ' '), inLine(value)])
+    .filter(([, shown]) => shown !== '' && !ID.test(shown!))
     .slice(0, 4)
-    .map(([name, value]) => `${name}: ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+    .map((pair) => pair.join(': '))
     .join(' · ')
 }
 

@@ -74,7 +74,7 @@ export function Timeline({ run, record, version, selected, onSelect }: Props) {
           <Axis ticks={layout.ticks} length={layout.length} />
         </div>
       </div>
-      <p className="mt-2 min-h-5 truncate text-xs text-text-2" aria-live="polite">
+      <p className="mt-2 min-h-5 text-xs sm:truncate text-text-2" aria-live="polite">
         {told ? <Told bar={told} /> : 'Point at a call to see what it is, click it to read it in the transcript.'}
         {layout.waits.length > 0 && ' Shaded: it waited for a person.'}
       </p>

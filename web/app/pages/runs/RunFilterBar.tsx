@@ -36,7 +36,7 @@ export function RunFilterBar({ search, onChange, isFiltered, onClear, count, has
           <ViewsMenu search={search} onChange={onChange} />
         </>
       }>
-      <FilterText label="Search the runs" placeholder="Search input or result" value={search.q} onChange={(q) => onChange({ q })} />
+      <FilterText label="Search the runs" placeholder="Input or result" value={search.q} onChange={(q) => onChange({ q })} />
       <FilterSelect label="Status" value={search.status} options={statusOptions(search.status)} onChange={(status) => onChange({ status })} />
       <FilterSelect label="Agent" value={search.agent} options={agents.map(({ name }) => ({ value: name, label: name }))} onChange={(agent) => onChange({ agent })} />
       <FilterSelect label="Reason" value={search.reason} options={options(REASONS)} onChange={(reason) => onChange({ reason })} />

@@ -19,7 +19,7 @@ export function runColumns(selected: ReadonlySet<string>, toggle: (run: Run) => 
     {
       key: 'agent',
       head: 'Agent',
-      width: 'minmax(0, 1.2fr)',
+      width: 'minmax(0, 1.5fr)',
       cell: (run) => (
         <>
           <Link to="/runs/$runId" params={{ runId: run.id }} className="font-medium hover:underline">
@@ -30,13 +30,13 @@ export function runColumns(selected: ReadonlySet<string>, toggle: (run: Run) => 
         </>
       ),
     },
-    { key: 'status', head: 'Status', width: 'clamp(104px, 14vw, 152px)', cell: (run) => <Status status={run.status} detail={run.reason ?? run.waitingFor} /> },
+    { key: 'status', head: 'Status', width: 'clamp(104px, 14vw, 144px)', cell: (run) => <Status status={run.status} detail={run.reason ?? run.waitingFor} /> },
     { key: 'note', head: 'What', width: 'minmax(0, 2.4fr)', from: 'lg', cell: (run) => <What run={run} isWide /> },
     { key: 'origin', head: 'Origin', width: '64px', from: 'lg', cell: (run) => <span className="text-text-2">{capitalised(words(run.origin))}</span> },
-    { key: 'steps', head: 'Steps', width: '48px', align: 'end', from: 'xl', cell: (run) => run.stepCount },
+    { key: 'steps', head: 'Steps', width: '40px', align: 'end', from: 'xl', cell: (run) => run.stepCount },
     { key: 'tokens', head: 'Tokens', width: '52px', align: 'end', from: 'xl', cell: (run) => <Tokens input={run.tokenUsage.totalInput} output={run.tokenUsage.totalOutput} /> },
     { key: 'cost', head: 'Cost', width: '56px', align: 'end', from: 'md', cell: (run) => <Money usd={run.tokenUsage.totalCost} /> },
-    { key: 'duration', head: 'Duration', width: '76px', align: 'end', from: 'sm', cell: (run) => <Duration milliseconds={run.durationMs} since={isOver(run) ? undefined : run.startedAt} /> },
+    { key: 'duration', head: 'Duration', width: '68px', align: 'end', from: 'sm', cell: (run) => <Duration milliseconds={run.durationMs} since={isOver(run) ? undefined : run.startedAt} /> },
     { key: 'created', head: 'Created', width: '72px', align: 'end', from: 'sm', cell: (run) => <RelativeTime at={run.createdAt} className="text-text-2" /> },
   ]
 }

@@ -75,9 +75,9 @@ export function FiringsCard({ status, agent, agents, schedules, onChange }: Prop
             rows={rows}
             rowKey={(one) => one.id}
             columns={[
-              { key: 'at', head: 'When', className: 'whitespace-nowrap', cell: (one) => <RelativeTime at={one.scheduledAt ?? one.createdAt} className="text-text-2" /> },
               { key: 'what', head: 'Trigger', className: 'min-w-32', cell: (one) => <><span className="font-medium wrap-anywhere">{nameOf(one)}</span><p className="text-xs text-text-2">{one.event ? EVENTS[one.event] : 'Schedule'}{one.entityType && `: ${one.entityType}`}</p></> },
-              { key: 'outcome', head: 'Outcome', cell: (one) => <Outcome firing={one} /> },
+              { key: 'at', head: 'When', className: 'whitespace-nowrap', cell: (one) => <RelativeTime at={one.scheduledAt ?? one.createdAt} className="text-text-2" /> },
+              { key: 'outcome', head: 'Outcome', from: 'sm', below: true, cell: (one) => <Outcome firing={one} /> },
               { key: 'link', head: 'Started', align: 'end', from: 'sm', cell: (one) => <Started firing={one} /> },
             ]}
           />

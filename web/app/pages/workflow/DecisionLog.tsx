@@ -59,12 +59,12 @@ export function DecisionLog({ events, tasks, selected, startedAt, onSelect, isLi
 const Row = memo(({ event, taskKey, startedAt, onSelect }: { event: WorkflowEvent; taskKey: string | undefined; startedAt: string; onSelect: (key: string) => void }) => {
   const { what, why, tone } = describe(event)
   return (
-    <li className="grid grid-cols-[64px_8px_minmax(0,48rem)_auto] items-baseline gap-x-3 px-4 py-2 [contain-intrinsic-size:auto_36px] [content-visibility:auto]">
+    <li className="grid grid-cols-[64px_8px_minmax(0,1fr)_auto] items-baseline gap-x-3 px-4 py-2 [contain-intrinsic-size:auto_36px] [content-visibility:auto]">
       <time dateTime={event.at} title={formatAbsolute(event.at)} className="text-right text-xs whitespace-nowrap text-text-2">
         {formatDuration(Math.max(0, Date.parse(event.at) - Date.parse(startedAt)))}
       </time>
       <span aria-hidden className={classes('size-2 rounded-full', `bg-${tone}-fill`)} />
-      <div className="min-w-0">
+      <div className="max-w-3xl min-w-0">
         <p>
           {taskKey && (
             <button type="button" onClick={() => onSelect(taskKey)} className="mr-2 max-w-full truncate rounded-sm align-bottom font-mono text-xs text-accent-text hover:underline">

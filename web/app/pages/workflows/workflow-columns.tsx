@@ -51,9 +51,9 @@ export const workflowColumns: Column<ListedWorkflow>[] = [
       </span>
     ),
   },
-  { key: 'status', head: 'Status', width: 'clamp(104px, 12vw, 128px)', cell: (facts) => <Status status={facts.status} /> },
-  { key: 'progress', head: 'Tasks done', width: 'minmax(120px, 1fr)', from: 'md', cell: (facts) => <Progress facts={facts} /> },
-  { key: 'budget', head: 'Spent', width: '140px', from: 'lg', cell: (facts) => <Spent facts={facts} /> },
-  { key: 'took', head: 'Took', width: '80px', align: 'end', from: 'lg', cell: (facts) => <Duration milliseconds={facts.completedAt ? Date.parse(facts.completedAt) - Date.parse(facts.createdAt) : undefined} since={facts.createdAt} /> },
+  { key: 'status', head: 'Status', width: 'clamp(104px, 12vw, 112px)', cell: (facts) => <Status status={facts.status} /> },
+  { key: 'progress', head: 'Tasks done', width: 'minmax(112px, 0.7fr)', from: 'md', cell: (facts) => <Progress facts={facts} /> },
+  { key: 'budget', head: 'Spent', width: '132px', from: 'lg', cell: (facts) => <Spent facts={facts} /> },
+  { key: 'took', head: 'Took', width: '64px', align: 'end', from: 'lg', cell: (facts) => <Duration milliseconds={facts.completedAt ? Date.parse(facts.completedAt) - Date.parse(facts.createdAt) : undefined} since={facts.createdAt} /> },
   { key: 'started', head: 'Started', width: '84px', align: 'end', from: 'sm', cell: (facts) => <RelativeTime at={facts.createdAt} className="text-text-2" /> },
 ]
