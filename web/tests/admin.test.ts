@@ -1,3 +1,4 @@
+import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { showEverywhere, startAll, visit, visitAs } from './harness'
 import { seed } from './seed'
@@ -15,6 +16,19 @@ afterAll(() => all?.stop())
 const budgets = () => all.server.api<Budgets>('GET', '/api/coordination/budgets')
 const tokens = () => all.server.api<Token[]>('GET', '/api/tokens')
 const secrets = () => all.server.api<Secret[]>('GET', '/api/admin/secrets')
+
+/** Creates a token on its page, with what a person fills in, and returns the token that is shown once. */
+async function createToken(page: Page, name: string, fill: (dialog: Locator) => Promise<unknown> = async () => undefined): Promise<string> {
+  const dialog = page.getByRole('dialog')
+  await page.getByRole('button', { name: 'Create a token' }).click()
+  await dialog.getByLabel('Name').fill(name)
+  await fill(dialog)
+  await dialog.getByRole('button', { name: 'Create the token' }).click()
+  await dialog.getByText('Copy it now').waitFor()
+  const secret = (await dialog.locator('code').innerText()).trim()
+  await dialog.getByRole('button', { name: 'I have copied it' }).click()
+  return secret
+}
 
 it('sets a limit, shows a refused one at its field, and takes one away', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [400] } })
@@ -40,19 +54,14 @@ it('sets a limit, shows a refused one at its field, and takes one away', async (
 it('creates a token that works, and revokes it', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/tokens`)
-  await page.getByRole('button', { name: 'Create a token' }).click()
-  const dialog = page.getByRole('dialog')
-  await dialog.getByLabel('Name').fill('Nightly report')
-  await dialog.getByRole('checkbox', { name: /^graph:write/ }).check()
-  await dialog.getByRole('checkbox', { name: /^agents:read/ }).uncheck()
-  await dialog.getByRole('button', { name: 'Create the token' }).click()
-  await dialog.getByText('Copy it now').waitFor()
-  const secret = (await dialog.locator('code').innerText()).trim()
+  const secret = await createToken(page, 'Nightly report', async (dialog) => {
+    await dialog.getByRole('checkbox', { name: /^graph:write/ }).check()
+    await dialog.getByRole('checkbox', { name: /^agents:read/ }).uncheck()
+  })
   const status = async (path: string) => (await fetch(all.server.url + path, { headers: { Authorization: `Bearer ${secret}` } })).status
   expect(await status('/api/graph/objects')).toBe(200)
   expect(await status('/api/admin/agents')).toBe(403)
   expect((await tokens()).find((one) => one.name === 'Nightly report')?.scopes.toSorted()).toEqual(['graph:read', 'graph:write'])
-  await dialog.getByRole('button', { name: 'I have copied it' }).click()
   await page.getByRole('button', { name: 'Revoke Nightly report' }).click()
   await page.getByRole('button', { name: 'Revoke the token' }).click()
   await page.getByRole('row').filter({ hasText: 'Nightly report' }).getByText('Revoked').waitFor()
@@ -64,26 +73,19 @@ it('creates a token that works, and revokes it', async () => {
 it('creates a token of one project, and revokes a token together with those that it created', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/tokens`)
-  await page.getByRole('button', { name: 'Create a token' }).click()
-  const dialog = page.getByRole('dialog')
-  await dialog.getByLabel('Name').fill('Deployment')
-  await dialog.getByLabel('Project').selectOption('All projects')
-  for (const scope of [/^admin:read/, /^admin:write/]) await dialog.getByRole('checkbox', { name: scope }).check()
-  await dialog.getByRole('button', { name: 'Create the token' }).click()
-  await dialog.getByText('Copy it now').waitFor()
-  const secret = (await dialog.locator('code').innerText()).trim()
-  await dialog.getByRole('button', { name: 'I have copied it' }).click()
+  const secret = await createToken(page, 'Deployment', async (form) => {
+    await form.getByLabel('Project').selectOption('All projects')
+    for (const scope of [/^admin:read/, /^admin:write/]) await form.getByRole('checkbox', { name: scope }).check()
+  })
   const projects = await all.server.api<{ id: string; name: string }[]>('GET', '/api/projects')
   const create = (name: string) => fetch(`${all.server.url}/api/tokens`, { method: 'POST', headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ name, scopes: ['graph:read'] }) })
   expect((await create('Preview')).status).toBe(201)
   expect((await tokens()).find((one) => one.name === 'Deployment')?.project ?? null).toBeNull()
 
-  await page.getByRole('button', { name: 'Create a token' }).click()
-  await dialog.getByLabel('Name').fill('Website')
-  await dialog.getByRole('button', { name: 'Create the token' }).click()
-  await dialog.getByRole('button', { name: 'I have copied it' }).click()
+  await createToken(page, 'Website')
   expect((await tokens()).find((one) => one.name === 'Website')?.project).toBe(projects.find((one) => one.name === 'default')!.id)
 
+  const dialog = page.getByRole('dialog')
   await page.getByRole('button', { name: 'Revoke Deployment' }).click()
   await dialog.getByText('Tokens that it created stay valid').waitFor()
   await dialog.getByRole('button', { name: 'Revoke the token' }).click()

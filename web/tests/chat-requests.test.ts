@@ -1,7 +1,7 @@
 // What an answer waits for, decided inside the conversation: by one of two tabs, by somebody else, and with a form.
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { startAll, visit } from './harness'
-import { rehearsal, writeScripts } from './seed'
+import { ASKS, conversationOf, seedChat } from './seed-chat'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
@@ -35,14 +35,9 @@ let all: Awaited<ReturnType<typeof startAll>>
 
 beforeAll(async () => {
   all = await startAll({ sample: false })
-  writeScripts(all.server, SCRIPTS)
-  await all.server.api('POST', '/api/graph/objects', { type: 'Note', key: 'outdated', properties: { title: 'Opening hours of 2024' } })
-  await all.server.api('POST', '/api/admin/agents', { name: 'keeper', systemPrompt: 'You help.', tools: ['entities_*'], model: rehearsal('keeper'), approvals: [{ tools: ['entities_delete'], action: 'ask' }] })
-  await all.server.api('POST', '/api/admin/agents', { name: 'clerk', systemPrompt: 'You help.', tools: ['ask_user'], model: rehearsal('clerk') })
+  await seedChat(all.server, SCRIPTS, [{ name: 'keeper', ...ASKS }, { name: 'clerk', tools: ['ask_user'] }])
 })
 afterAll(() => all?.stop())
-
-const idOf = (url: string) => /chat\/([0-9a-f-]{36})/.exec(url)![1]!
 
 /** Begins a conversation, and returns a window that shows what its answer waits for. */
 async function begin(agent: string, message: string, options: { statuses?: number[]; isDeaf?: boolean } = {}) {
@@ -55,10 +50,10 @@ async function begin(agent: string, message: string, options: { statuses?: numbe
   await page.keyboard.press('Enter')
   const card = page.getByRole('region', { name: agent === 'clerk' ? 'Question' : 'Approval' })
   await card.waitFor()
-  const { waitingFor } = await all.server.api<{ waitingFor: { approvalId: string }[] }>('GET', `/api/chat/conversations/${idOf(page.url())}`)
+  const { waitingFor } = await all.server.api<{ waitingFor: { approvalId: string }[] }>('GET', `/api/chat/conversations/${conversationOf(page.url())}`)
   return { ...visitor, card, approvalId: waitingFor[0]!.approvalId }
 }
-const stop = (url: string) => all.server.api('POST', `/api/chat/conversations/${idOf(url)}/stop`)
+const stop = (url: string) => all.server.api('POST', `/api/chat/conversations/${conversationOf(url)}/stop`)
 
 it('stops to say that it waits as soon as another tab decided', async () => {
   // What would change is asked for once more when the note is gone.

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { showEverywhere, startAll, visit } from './harness'
-import { rehearsal, writeScripts } from './seed'
+import { rehearsal } from './seed'
+import { ASKS, conversationOf, say, seedChat } from './seed-chat'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
@@ -65,31 +66,24 @@ rules:
 
 type Message = { id: string; role: string; content: string; status: string; parentId: string | null }
 let all: Awaited<ReturnType<typeof startAll>>
-const agents: Record<string, string> = {}
+let agents: Record<string, string>
 let talk: string
 
-async function say(body: object): Promise<string> {
-  const response = await fetch(`${all.server.url}/api/chat/stream`, { method: 'POST', headers: { Authorization: `Bearer ${all.server.token}`, 'Content-Type': 'application/json' }, body: JSON.stringify(body) })
-  const text = await response.text()
-  return /"conversationId":"([^"]+)"/.exec(text)![1]!
-}
 const messagesOf = (id: string) => all.server.api<Message[]>('GET', `/api/chat/conversations/${id}/messages`)
 
 beforeAll(async () => {
   all = await startAll()
-  writeScripts(all.server, SCRIPTS)
-  await all.server.api('POST', '/api/graph/objects', { type: 'Note', key: 'outdated', properties: { title: 'Opening hours of 2024' } })
-  for (const agent of [
-    { name: 'librarian', description: 'Answers questions about people and what they wrote.', tools: ['search_hybrid'], model: rehearsal('librarian') },
-    { name: 'archivist', description: 'Tidies up notes, and asks before it deletes.', tools: ['entities_*'], model: rehearsal('archivist'), approvals: [{ tools: ['entities_delete'], action: 'ask' }] },
-    { name: 'forwarder', description: 'Passes on what it was sent.', model: rehearsal('forwarder') },
-    { name: 'reader', description: 'Answers questions from documents.', tools: ['documents_search'], model: rehearsal('reader') },
-    { name: 'cartographer', description: 'Says what is connected.', tools: ['graph_traverse'], model: rehearsal('cartographer') },
+  agents = await seedChat(all.server, SCRIPTS, [
+    { name: 'librarian', description: 'Answers questions about people and what they wrote.', tools: ['search_hybrid'] },
+    { name: 'archivist', description: 'Tidies up notes, and asks before it deletes.', ...ASKS },
+    { name: 'forwarder', description: 'Passes on what it was sent.' },
+    { name: 'reader', description: 'Answers questions from documents.', tools: ['documents_search'] },
+    { name: 'cartographer', description: 'Says what is connected.', tools: ['graph_traverse'] },
     { name: 'translator', description: 'Translates letters and articles.', model: rehearsal('slow') },
-  ]) agents[agent.name] = (await all.server.api<{ id: string }>('POST', '/api/admin/agents', { systemPrompt: 'You help.', ...agent })).id
-  talk = await say({ message: 'Who was Ada Lovelace, and what did she write?', agentDefinitionId: agents.librarian })
-  await say({ message: 'When did her notes appear?', conversationId: talk })
-  for (const message of ['Which papers cite the notes on the Analytical Engine?', 'Summarise what we know about Charles Babbage', 'Who corresponded with Mary Somerville?']) await say({ message, agentDefinitionId: agents.librarian })
+  ])
+  talk = await say(all.server, { message: 'Who was Ada Lovelace, and what did she write?', agentDefinitionId: agents.librarian })
+  await say(all.server, { message: 'When did her notes appear?', conversationId: talk })
+  for (const message of ['Which papers cite the notes on the Analytical Engine?', 'Summarise what we know about Charles Babbage', 'Who corresponded with Mary Somerville?']) await say(all.server, { message, agentDefinitionId: agents.librarian })
 })
 afterAll(() => all?.stop())
 
@@ -285,7 +279,7 @@ it('approves a call inside the conversation, while another tab follows', async (
   await other.bringToFront()
   await other.getByText('The note is gone.').waitFor()
   expect(await other.getByText('Waiting for you').count()).toBe(0)
-  const id = /chat\/([0-9a-f-]{36})/.exec(page.url())![1]!
+  const id = conversationOf(page.url())
   expect((await messagesOf(id)).at(-1)).toMatchObject({ role: 'assistant', status: 'completed', content: 'The note is gone.' })
   misbehaviour.check()
   await context.close()
@@ -307,7 +301,7 @@ it('says in the list that a conversation is being answered, and stops the answer
   await page.getByRole('textbox', { name: 'Message', exact: true }).press('Escape')
   await page.getByText('Stopped. The text so far is the answer.').waitFor()
   await row.getByText('translator', { exact: true }).waitFor()
-  const messages = await messagesOf(/chat\/([0-9a-f-]{36})/.exec(page.url())![1]!)
+  const messages = await messagesOf(conversationOf(page.url()))
   expect(messages[0]!.content).toBe('Dear Sir,\nplease translate this.')
   expect(messages[1]!.status).toBe('stopped')
   misbehaviour.check()
@@ -321,7 +315,7 @@ it('goes on without loss after the connection was lost', async () => {
   await page.getByLabel('Message').fill('Remove it once more')
   await page.keyboard.press('Enter')
   await page.getByRole('region', { name: 'Approval' }).waitFor()
-  const id = /chat\/([0-9a-f-]{36})/.exec(page.url())![1]!
+  const id = conversationOf(page.url())
   await context.setOffline(true)
   const { waitingFor } = await all.server.api<{ waitingFor: { approvalId: string }[] }>('GET', `/api/chat/conversations/${id}`)
   await all.server.api('POST', `/api/approvals/${waitingFor[0]!.approvalId}/decide`, { decision: 'deny', reason: 'Keep it.' })
@@ -367,11 +361,11 @@ it('searches, renames and deletes conversations', async () => {
 })
 
 it('opens a conversation at the message that a link names, on its branch', async () => {
-  const id = await say({ message: 'Who was Ada Lovelace?', agentDefinitionId: agents.librarian })
-  for (const message of ['What did she write?', 'Where did she live?', 'Whom did she meet?', 'What came after?']) await say({ message, conversationId: id })
+  const id = await say(all.server, { message: 'Who was Ada Lovelace?', agentDefinitionId: agents.librarian })
+  for (const message of ['What did she write?', 'Where did she live?', 'Whom did she meet?', 'What came after?']) await say(all.server, { message, conversationId: id })
   const first = (await messagesOf(id)).find(({ content }) => content === 'What did she write?')!
   // Another first question begins a branch, which is the newest and shown without the link.
-  await say({ message: 'Who was Mary Somerville?', conversationId: id, parentId: (await messagesOf(id)).find(({ role }) => role === 'user')!.id })
+  await say(all.server, { message: 'Who was Mary Somerville?', conversationId: id, parentId: (await messagesOf(id)).find(({ role }) => role === 'user')!.id })
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/chat/${id}`)
   const log = page.getByRole('log', { name: 'Messages' })

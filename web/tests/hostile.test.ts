@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startAll, visit } from './harness'
 import { rehearsal, trigger, untilStatus, writeScripts } from './seed'
+import { say } from './seed-chat'
 import { dispatch, untilWorkflow } from './workflow-seed'
 
 const ELEMENT = '<img src="https://elsewhere.example/x.png" data-hostile onerror="window.hit = 1">'
@@ -53,8 +54,7 @@ rules:
   await untilStatus(server, run, 'completed', 'failed')
   const question = await trigger(server, 'asking', HOSTILE)
   await untilStatus(server, question, 'waiting')
-  const said = await fetch(`${server.url}/api/chat/stream`, { method: 'POST', headers: { Authorization: `Bearer ${server.token}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ message: HOSTILE, agentDefinitionId: agent.id }) })
-  const conversation = /"conversationId":"([^"]+)"/.exec(await said.text())![1]!
+  const conversation = await say(server, { message: HOSTILE, agentDefinitionId: agent.id })
   const workflow = await dispatch(server, { tasks: [{ key: 'one', title: HOSTILE.slice(0, 190), description: HOSTILE, assignedAgent: 'hostile' }] })
   await untilWorkflow(server, workflow, 'completed')
   await server.api('POST', '/api/admin/mcp-servers', { name: 'tickets', transport: 'http', url: 'https://tickets.example.com/mcp', enabled: false })

@@ -1,6 +1,7 @@
 // One day of a purchasing department for the pictures of docs/web.md: vendors, contracts and invoices, agents that
 // audit, pay and ask, a workflow, and a conversation about all of it.
 import { rehearsal, trigger, untilStatus, writeScripts } from './seed'
+import { say } from './seed-chat'
 import { ask, seedDesk, stuckDiscussion, untilItem } from './seed-inbox'
 import { audit, seedWork } from './seed-work'
 import type { Server } from './server'
@@ -59,14 +60,6 @@ const RELATIONSHIPS: [from: string, type: string, to: string][] = [
   ['Vendor/northwind', 'operates', 'Depot/leipzig'],
   ['Vendor/northwind', 'operates', 'Depot/oslo'],
 ]
-
-/** Says something in a conversation, and waits for the answer. Returns the conversation. */
-async function say(server: Server, body: object): Promise<string> {
-  const response = await fetch(`${server.url}/api/chat/stream`, { method: 'POST', headers: { Authorization: `Bearer ${server.token}`, 'Content-Type': 'application/json' }, body: JSON.stringify(body) })
-  const id = /"conversationId":"([^"]+)"/.exec(await response.text())?.[1]
-  if (!id) throw new Error('there is no conversation')
-  return id
-}
 
 export async function seedDepartment(server: Server) {
   const api = server.api.bind(server)

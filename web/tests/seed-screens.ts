@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core'
 import type { Server } from './harness'
 import { routes } from './routes'
 import { seed } from './seed'
+import { say } from './seed-chat'
 import { dispatch, prepareWorkflows, QUARTER } from './workflow-seed'
 
 type Named = { id: string; name: string }
@@ -13,8 +14,7 @@ export async function seedScreens(server: Server) {
   await prepareWorkflows(server)
   const workflow = await dispatch(server, { tasks: QUARTER })
   const researcher = (await server.api<Named[]>('GET', '/api/admin/agents?limit=100')).find((one) => one.name === 'researcher')!
-  const said = await fetch(`${server.url}/api/chat/stream`, { method: 'POST', headers: { Authorization: `Bearer ${server.token}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ message: 'What do we know about tagging?', agentDefinitionId: researcher.id }) })
-  const conversation = /"conversationId":"([^"]+)"/.exec(await said.text())![1]!
+  const conversation = await say(server, { message: 'What do we know about tagging?', agentDefinitionId: researcher.id })
   const document = (await server.api<Named>('POST', '/api/documents', { title: 'On-call handbook.md', mimeType: 'text/markdown', content: '# On call\n\nAnswer a page within five minutes.' })).id
   await server.api('POST', '/api/admin/mcp-servers', { name: 'tickets', transport: 'http', url: 'https://tickets.example.com/mcp', enabled: false })
   const [note] = await server.api<Named[]>('GET', '/api/graph/objects?type=Note')

@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { startAll, visit } from './harness'
 import { rehearsal, seed } from './seed'
+import { say } from './seed-chat'
 import { isStrict, watchThread } from './speed'
 import { AGENTS, dispatch, prepareWorkflows, QUARTER, untilWorkflow } from './workflow-seed'
 
@@ -23,8 +24,7 @@ beforeAll(async () => {
   const workflow = await dispatch(all.server, { tasks: QUARTER, model: rehearsal('steady') })
   await untilWorkflow(all.server, workflow, 'completed')
   const agent = (await all.server.api<{ id: string; name: string }[]>('GET', '/api/admin/agents?limit=100')).find(({ name }) => name === AGENTS[1]!.name)!
-  const said = await fetch(`${all.server.url}/api/chat/stream`, { method: 'POST', headers: { Authorization: `Bearer ${all.server.token}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ message: 'How did the quarter go?', agentDefinitionId: agent.id }) })
-  const conversation = /"conversationId":"([^"]+)"/.exec(await said.text())![1]!
+  const conversation = await say(all.server, { message: 'How did the quarter go?', agentDefinitionId: agent.id })
   pages = [
     ['Overview', '/', (page) => page.getByRole('link', { name: 'invoice-reader' }).first().waitFor()],
     ['Runs', '/runs', (page) => page.getByRole('row').nth(5).waitFor()],

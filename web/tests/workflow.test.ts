@@ -24,6 +24,22 @@ const open = async (path: string, more: Parameters<typeof visit>[2] = {}) => {
   return visitor
 }
 
+/** A workflow at work with a limit, and the dialog that changes it. */
+async function openBudget(statuses: number[] = []) {
+  const id = await dispatch(all.server, { tasks: [{ key: 'watch', title: 'Watch the nightly builds', assignedAgent: 'editor' }], budgetTokens: 50_000, model: rehearsal('asleep') })
+  const visitor = await open(`/workflows/${id}`, { expected: { statuses } })
+  await visitor.page.locator('[data-task=watch][data-status=in_progress]').waitFor()
+  await visitor.page.getByRole('button', { name: 'Change the budget…' }).click()
+  return { ...visitor, id, dialog: visitor.page.getByRole('dialog', { name: 'Change the budget' }) }
+}
+
+/** A workflow that waits for a person because a discussion ended without an outcome. */
+async function undecided(key: string, title: string): Promise<string> {
+  const id = await dispatch(all.server, { tasks: [{ key, title, assignedAgent: 'editor', requiresCollaboration: true, collaborators: ['data-analyst'], discussion: { kind: 'consensus' } }], model: rehearsal('undecided') })
+  await untilWorkflow(all.server, id, 'escalated')
+  return id
+}
+
 it('shows a workflow with the selected task everywhere', () =>
   showEverywhere(all.browser, all.server, 'workflow', `/workflows/${done}?task=design-tagging`, async (page) => {
     await page.getByRole('article', { name: /Discussion/ }).getByText('APPROVED. Looks complete.').waitFor()
@@ -195,11 +211,7 @@ it('resumes with a larger budget, shows a refused one at its field, and cancels'
 })
 
 it('changes the budget of a workflow at work, and shows a refused one at its field', async () => {
-  const id = await dispatch(all.server, { tasks: [{ key: 'watch', title: 'Watch the nightly builds', assignedAgent: 'editor' }], budgetTokens: 50_000, model: rehearsal('asleep') })
-  const { page, context, misbehaviour } = await open(`/workflows/${id}`, { expected: { statuses: [400] } })
-  await page.locator('[data-task=watch][data-status=in_progress]').waitFor()
-  await page.getByRole('button', { name: 'Change the budget…' }).click()
-  const dialog = page.getByRole('dialog', { name: 'Change the budget' })
+  const { id, page, dialog, context, misbehaviour } = await openBudget([400])
   await dialog.getByLabel('Budget in tokens').fill('50.5')
   await dialog.getByText('Tokens are a whole number.').waitFor()
   await dialog.getByLabel('Budget in tokens').fill('50000')
@@ -224,10 +236,7 @@ it('changes the budget of a workflow at work, and shows a refused one at its fie
 })
 
 it('changes only the limit that the person changed, whatever somebody else changed meanwhile', async () => {
-  const id = await dispatch(all.server, { tasks: [{ key: 'watch', title: 'Watch the nightly builds', assignedAgent: 'editor' }], budgetTokens: 50_000, model: rehearsal('asleep') })
-  const { page, context, misbehaviour } = await open(`/workflows/${id}`)
-  await page.getByRole('button', { name: 'Change the budget…' }).click()
-  const dialog = page.getByRole('dialog', { name: 'Change the budget' })
+  const { id, page, dialog, context, misbehaviour } = await openBudget()
   await dialog.getByLabel('Budget in dollars').fill('1,5')
   await dialog.getByText('A budget is a number above zero, such as 2.5 or 90,000.').waitFor()
   expect(await dialog.getByRole('button', { name: 'Change the budget' }).getAttribute('aria-disabled')).toBe('true')
@@ -242,11 +251,7 @@ it('changes only the limit that the person changed, whatever somebody else chang
 })
 
 it('decides a discussion that ended without an outcome', async () => {
-  const id = await dispatch(all.server, {
-    tasks: [{ key: 'choose-rhythm', title: 'Choose how often digests are sent', assignedAgent: 'editor', requiresCollaboration: true, collaborators: ['data-analyst'], discussion: { kind: 'consensus' } }],
-    model: rehearsal('undecided'),
-  })
-  await untilWorkflow(all.server, id, 'escalated')
+  const id = await undecided('choose-rhythm', 'Choose how often digests are sent')
   const { page, context, misbehaviour } = await open(`/workflows/${id}`)
   await page.getByRole('button', { name: 'Decide the discussion' }).click()
   const discussion = page.getByRole('article', { name: /Discussion/ })
@@ -276,11 +281,7 @@ it('says which scope is missing to decide for a workflow that waits, and lets it
 })
 
 it('lets whoever decides, and controls nothing, decide a discussion', async () => {
-  const id = await dispatch(all.server, {
-    tasks: [{ key: 'choose-day', title: 'Choose the day of the digest', assignedAgent: 'editor', requiresCollaboration: true, collaborators: ['data-analyst'], discussion: { kind: 'consensus' } }],
-    model: rehearsal('undecided'),
-  })
-  await untilWorkflow(all.server, id, 'escalated')
+  const id = await undecided('choose-day', 'Choose the day of the digest')
   const controls = await visitAs(all.browser, all.server, ['agents:read', 'agents:invoke'])
   await controls.page.goto(`${all.server.url}/workflows/${id}?task=choose-day`)
   expect(await controls.page.getByRole('article', { name: /Discussion/ }).getByRole('button', { name: 'Approved' }).getAttribute('aria-description')).toBe('Your token lacks the scope approvals:decide.')
