@@ -191,11 +191,10 @@ impl Batch {
         let (objects, edges) = (&self.objects[part.objects.clone()], &self.edges[part.edges.clone()]);
         let refused = if part.reports_refused { self.refused.clone() } else { Vec::new() };
         let mut outcome = BatchOutcome { errors: refused, ..BatchOutcome::default() };
-        if on_error == OnError::Skip || outcome.errors.is_empty() {
-            ObjectBatch::new(tx, ctx, objects)?.write(tx, &mut outcome)?;
-            let ends = EdgeEnds::lock(tx, ctx, edges, renamed, &outcome.renamed)?;
-            write_edges(tx, ctx, edges, &ends, &mut outcome)?;
-        }
+        // Also if lines were refused and the transaction will be rolled back, so that every wrong line is named at once.
+        ObjectBatch::new(tx, ctx, objects)?.write(tx, &mut outcome)?;
+        let ends = EdgeEnds::lock(tx, ctx, edges, renamed, &outcome.renamed)?;
+        write_edges(tx, ctx, edges, &ends, &mut outcome)?;
         outcome.errors.sort_by_key(|error| error.line);
         if on_error == OnError::Stop && !outcome.errors.is_empty() {
             let errors = outcome.errors;

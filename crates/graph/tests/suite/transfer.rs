@@ -181,6 +181,19 @@ both_engines! {
         assert_eq!(done.objects, counts(6_000, 0, 2_000));
     }
 
+    async fn an_import_that_stops_names_every_wrong_line_and_writes_nothing(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let file = r#"{"kind":"object","type":"T","key":"a"}
+{"kind":"relationship","type":"knows","from":{"type":"T","key":"a"},"to":{"type":"T","key":"nobody"}}
+{broken
+{"kind":"object","type":"T","key":"b","colour":"red"}"#;
+        let progress = import_parts(&harness.graph, harness.actor, file.as_bytes(), 10_000, OnError::Stop).await;
+        let last = progress.last().unwrap();
+        let lines: Vec<u64> = last.errors.iter().map(|error| error.line).collect();
+        assert_eq!((lines, last.stopped, last.failed), (vec![2, 3, 4], true, 3), "{:?}", last.errors);
+        assert!(contents(&harness.graph, harness.project()).await.objects.is_empty());
+    }
+
     async fn progress_is_told_batch_by_batch(db: TestDb) {
         let harness = Harness::new(&db).await;
         let file: String = (0..5_000).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n")).collect();
