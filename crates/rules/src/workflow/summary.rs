@@ -51,6 +51,8 @@ pub fn summary_text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, 
     for task in of(TaskStatus::Skipped) {
         lines.push(format!("- {} was skipped", named(task)));
     }
+    // Markdown takes a line below a list for a part of its last item.
+    lines.push(String::new());
     lines.push(format!(
         "The tasks, their sessions and what they wrote are in the graph: SpecTask objects with workflow_id {}.",
         workflow.id
@@ -75,4 +77,24 @@ pub fn last_failure(task: &Task) -> String {
 
 fn first_line(text: &str) -> String {
     truncate(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim(), 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use emergent_domain::{ids::ProjectId, task::NewTask, workflow::WorkflowSettings};
+    use emergent_testkit::fixtures;
+
+    use super::*;
+
+    #[test]
+    fn the_last_sentence_is_no_part_of_the_list_of_tasks() {
+        let start = Timestamp::from_micros(0);
+        let workflow = fixtures::workflow(ProjectId::new(), WorkflowSettings::default(), start);
+        let task = fixtures::task(NewTask { key: "build".into(), ..NewTask::default() });
+        let task = Task { status: TaskStatus::Completed, summary: Some("Built it.".to_owned()), ..task };
+        let snapshot = Snapshot::new(workflow, vec![task], &[], &[]);
+        let text = summary_text(&snapshot, WorkflowStatus::Completed, Amount::default(), start);
+        assert!(text.starts_with("1 of 1 tasks completed"), "{text}");
+        assert!(text.contains("\n- `build` by nobody: Built it.\n\nThe tasks, their sessions"), "{text}");
+    }
 }
