@@ -200,6 +200,37 @@ impl Condition {
     }
 }
 
+/// What it takes to compare a scalar, besides the bytes of a text.
+const SCALAR_WORK: usize = 16;
+
+impl Condition {
+    /// About how many bytes the condition has.
+    pub fn bytes(&self) -> usize {
+        let path: usize = self.path.0.iter().map(String::len).sum();
+        path + match &self.comparison {
+            Comparison::Eq(scalar) | Comparison::Ne(scalar) | Comparison::Contains(scalar) => scalar.bytes(),
+            Comparison::Lt(Bound::Text(text))
+            | Comparison::Lte(Bound::Text(text))
+            | Comparison::Gt(Bound::Text(text))
+            | Comparison::Gte(Bound::Text(text)) => text.len(),
+            Comparison::In(scalars) => scalars.iter().map(Scalar::bytes).sum(),
+            Comparison::Lt(_) | Comparison::Lte(_) | Comparison::Gt(_) | Comparison::Gte(_) => SCALAR_WORK,
+            Comparison::Exists(_) => 0,
+        }
+    }
+
+    /// About how many bytes of the properties the condition looks through: a text or a list in which it searches a value.
+    /// Every other comparison ends after as many bytes as the condition has.
+    pub fn searched_bytes(&self, properties: &Map<String, Value>) -> usize {
+        let Comparison::Contains(scalar) = &self.comparison else { return 0 };
+        match self.path.find(properties) {
+            Some(Value::String(text)) => text.len(),
+            Some(Value::Array(items)) => items.len().saturating_mul(scalar.bytes()),
+            _ => 0,
+        }
+    }
+}
+
 impl Path {
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let refuse = |reason: String| Err(Invalid::new("", reason));
@@ -262,6 +293,13 @@ impl Scalar {
                 | (Self::Number(_), Value::Number(_))
                 | (Self::Bool(_), Value::Bool(_))
         )
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len() + SCALAR_WORK,
+            Self::Number(_) | Self::Bool(_) => SCALAR_WORK,
+        }
     }
 
     pub(crate) fn equals(&self, value: &Value) -> bool {

@@ -26,8 +26,8 @@ use crate::{
 };
 
 pub use decide::{
-    Decision, DueSchedule, ObservedChange, ScheduleDecision, decide, decide_schedule, needs_content,
-    skip_reason,
+    CheckedConditions, Decision, DueSchedule, ObservedChange, ScheduleDecision, decide, decide_schedule,
+    decide_with, needs_content, skip_reason,
 };
 pub use firing::{EventTrigger, FeedStart, Firing, FiringCause, FiringStatus, Schedule, SkipReason};
 

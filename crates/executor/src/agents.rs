@@ -15,7 +15,11 @@ use emergent_domain::{
 use emergent_graph::{Actor, WriteContext};
 use emergent_store::{Tx, agents as rows, audit, projects, schedules};
 
-use crate::{Error, Executor, Result, agent_rights::AgentsBefore, triggers};
+use crate::{
+    Error, Executor, Result,
+    agent_rights::AgentsBefore,
+    triggers::{self, TriggerLimits},
+};
 
 pub use crate::dry_run::Save;
 
@@ -154,7 +158,10 @@ impl Executor {
         self.write_or_try(save, move |tx| {
             let ctx = graph.write_context(tx, actor)?;
             lock_agents(tx, &ctx)?;
-            work(tx, &ctx)
+            let limits = TriggerLimits::before_change(tx, ctx.project.id)?;
+            let agent = work(tx, &ctx)?;
+            limits.check(tx, "trigger", "config.trigger")?;
+            Ok(agent)
         })
         .await
     }

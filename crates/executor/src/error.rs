@@ -34,6 +34,13 @@ pub enum Error {
          token that saves, changes or deletes it; use a token with that scope, or with `admin:write`"
     )]
     BeyondMaker { what: String, scope: Scope },
+    /// The token that saves or resumes what starts agents could not start them itself.
+    #[error(
+        "{what} starts agents without a request, which needs the scope `{}` as well, and this token does not have it: \
+         use a token with that scope",
+        Scope::AgentsInvoke
+    )]
+    MayNotStart { what: &'static str },
     /// No model provider is configured for the model; the message says how to configure one.
     #[error("{0}")]
     NoModel(String),

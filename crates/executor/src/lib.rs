@@ -32,6 +32,7 @@ mod flow;
 mod flow_parts;
 mod follow;
 pub mod history;
+mod input_spellings;
 mod internal_agents;
 mod invoke;
 mod linked_runs;
@@ -121,6 +122,7 @@ struct Inner {
     telemetry: Telemetry,
     open_spans: OpenSpans,
     trigger_warnings: triggers::TriggerWarnings,
+    started_changes: triggers::StartedChanges,
 }
 
 /// The limits of an executor, and how it treats the output of tools.
@@ -206,6 +208,7 @@ impl Executor {
             telemetry: Telemetry::default(),
             open_spans: OpenSpans::default(),
             trigger_warnings: triggers::TriggerWarnings::default(),
+            started_changes: triggers::StartedChanges::default(),
         }))
     }
 
@@ -259,6 +262,10 @@ impl Executor {
 
     pub(crate) fn queue(&self) -> &QueueGauge {
         &self.0.queue
+    }
+
+    pub(crate) fn started_changes(&self) -> &triggers::StartedChanges {
+        &self.0.started_changes
     }
 
     pub(crate) fn trigger_warnings(&self) -> &triggers::TriggerWarnings {

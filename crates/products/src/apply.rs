@@ -3,11 +3,12 @@
 use emergent_domain::{
     agent::{AgentDefinition, AvailableNames},
     ids::{AgentId, ProductId},
+    invalid::Problem,
     mcp_server::ConfiguredBy,
 };
 use emergent_executor::{
     agents,
-    triggers::{JobRow, delete_job, save_job, save_workflow_trigger},
+    triggers::{JobRow, TriggerLimits, delete_job, save_job, save_workflow_trigger},
 };
 use emergent_graph::{WriteContext, packs};
 use emergent_secrets::bindings;
@@ -21,6 +22,7 @@ use crate::{
     Error, Result,
     manifest::{Manifest, ManifestJob},
     plan::{Action, Direction, Plan},
+    problem::ManifestProblem,
     source::ManifestSource,
     state::{Product, ProjectState},
 };
@@ -37,11 +39,26 @@ pub(crate) fn apply(
 ) -> Result<Option<Product>> {
     let manifest = after.map(|(manifest, _)| manifest);
     let target = StepTarget { by: before.by, product: &plan.name, manifest, available };
+    let limits = TriggerLimits::before_change(tx, ctx.project.id)?;
     for step in &plan.steps {
         apply_step(tx, ctx, &target, &step.name, &step.action)?;
     }
+    check_triggers(tx, limits, plan)?;
     bind_secrets(tx, ctx, before, plan)?;
     record_installation(tx, ctx, before.product(&plan.name), plan, after)
+}
+
+/// Refuses a product with which the project has more triggers than it may.
+fn check_triggers(tx: &mut Tx<'_>, limits: TriggerLimits, plan: &Plan) -> Result<()> {
+    let has_jobs = plan.steps.iter().any(|step| matches!(step.action, Action::UpsertJob(_)));
+    let pointer = if has_jobs { "/jobs" } else { "/agents" };
+    limits.check(tx, pointer, pointer).map_err(|error| match error {
+        emergent_executor::Error::Invalid(invalid) => {
+            let problem = |problem: Problem| ManifestProblem::new(problem.field, problem.reason);
+            Error::Manifest(invalid.problems.into_iter().map(problem).collect())
+        }
+        other => other.into(),
+    })
 }
 
 /// What every step of a plan refers to.

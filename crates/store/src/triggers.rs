@@ -1,23 +1,25 @@
-//! Event triggers, and the cursor of each project: how far its change feed was read for them. A transaction
-//! that reads the feed of a project or fires its triggers locks the cursor first and the triggers second.
+//! Event triggers, and the cursor of each project: how far its change feed was read for them. A transaction that moves
+//! the cursor of a project or fires its triggers locks the cursor first and the triggers second.
 
 use emergent_domain::{
     change::FeedPosition,
     ids::{AgentId, ProjectId},
     time::Timestamp,
-    trigger::{EventTrigger, FeedStart},
+    trigger::{EventKind, EventTrigger, FeedStart},
 };
 
 use crate::{
     claimable,
     engine::Engine,
     error::{Error, Result},
-    feed, params,
+    feed, page, params,
     row::{TableRow, row},
     tx::Tx,
+    value::Param,
 };
 
 pub mod firings;
+pub mod totals;
 pub mod unfinished;
 
 row! {
@@ -71,20 +73,6 @@ pub fn get_by_name(
     tx.query_opt(&sql, params![project, product, name], EventTrigger::from_row)
 }
 
-/// How many triggers that start workflows people have saved in a project, for times and for events, and how many bytes
-/// these have together.
-pub fn size_of_named(tx: &mut Tx<'_>, project: ProjectId) -> Result<(i64, i64)> {
-    let sql = "SELECT count(*), coalesce(sum(octet_length(CAST(config AS text)) + octet_length(CAST(dispatch AS text))), 0)
-         FROM (
-             SELECT config, dispatch FROM event_triggers
-             WHERE project_id = $1 AND product = '' AND dispatch IS NOT NULL
-             UNION ALL
-             SELECT config, dispatch FROM schedules
-             WHERE project_id = $1 AND product = '' AND dispatch IS NOT NULL
-         ) AS named";
-    Ok(tx.query_opt(sql, params![project], |row| Ok((row.get(0)?, row.get(1)?)))?.unwrap_or_default())
-}
-
 /// Deletes the event triggers of a product, and returns how many there were.
 pub fn delete_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<u64> {
     tx.execute("DELETE FROM event_triggers WHERE project_id = $1 AND product = $2", params![project, product])
@@ -102,47 +90,80 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     tx.query(&sql, params![project], EventTrigger::from_row)
 }
 
-/// As [`list`], and locks the rows against changes until the transaction ends. One unreadable trigger is an
-/// error for the whole project: a caller that moves the cursor would lose the events of that trigger.
-pub fn lock_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
+/// The event triggers of a project for these events, by agent, and those for an event that this version does not know.
+/// One unreadable trigger is an error for the whole project: a caller that moves the cursor would lose the events of
+/// that trigger.
+pub fn list_for_events(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    events: &[EventKind],
+) -> Result<Vec<EventTrigger>> {
+    let names = |events: &[EventKind]| -> String {
+        events.iter().map(|event| format!("'{event}'")).collect::<Vec<_>>().join(", ")
+    };
+    let asked_for =
+        if events.is_empty() { String::new() } else { format!("event IN ({}) OR ", names(events)) };
     let sql = format!(
-        "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
-        tx.for_share()
+        "SELECT {COLUMNS} FROM event_triggers
+         WHERE project_id = $1 AND ({asked_for}event NOT IN ({})) ORDER BY agent_id",
+        names(EventKind::ALL)
     );
     tx.query(&sql, params![project], EventTrigger::from_row)
 }
 
-/// The event triggers of a project, for a caller that can skip unreadable ones.
-pub struct LockedTriggers {
+/// Event triggers, for a caller that can skip unreadable ones.
+#[derive(Debug, Default)]
+pub struct ReadTriggers {
     pub readable: Vec<EventTrigger>,
     /// The agents whose trigger this version cannot read. Their firings are left to a newer server.
     pub unreadable: Vec<AgentId>,
+    /// How many bytes the settings and the workflows of the triggers have.
+    pub bytes: usize,
 }
 
-/// As [`lock_all`], but returns unreadable triggers separately instead of failing.
-pub fn lock_readable(tx: &mut Tx<'_>, project: ProjectId) -> Result<LockedTriggers> {
+/// The event triggers of these agents that still have one, locked against changes until the transaction ends.
+pub fn lock_readable(tx: &mut Tx<'_>, agents: &[AgentId]) -> Result<ReadTriggers> {
     let lock = tx.for_share();
-    read_readable(tx, project, lock)
+    read_readable(tx, agents, lock)
 }
 
-/// As [`list`], but without the triggers that this version cannot read.
-pub fn list_readable(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
-    Ok(read_readable(tx, project, "")?.readable)
+/// As [`lock_readable`], without a lock.
+pub fn list_readable(tx: &mut Tx<'_>, agents: &[AgentId]) -> Result<ReadTriggers> {
+    read_readable(tx, agents, "")
 }
 
-fn read_readable(tx: &mut Tx<'_>, project: ProjectId, lock: &str) -> Result<LockedTriggers> {
-    let sql = format!("SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{lock}");
-    let mut unreadable = Vec::new();
-    let readable = tx.query(&sql, params![project], |row| match EventTrigger::from_row(row) {
-        Err(error @ Error::Unreadable { .. }) => {
-            let agent: AgentId = row.get(0)?;
-            claimable::log_once(EventTrigger::TABLE, agent.0, &error);
-            unreadable.push(agent);
-            Ok(None)
-        }
-        other => other.map(Some),
-    })?;
-    Ok(LockedTriggers { readable: readable.into_iter().flatten().collect(), unreadable })
+fn read_readable(tx: &mut Tx<'_>, agents: &[AgentId], lock: &str) -> Result<ReadTriggers> {
+    let mut read = ReadTriggers::default();
+    let bytes = totals::row_bytes_sql(tx.engine());
+    for list in page::in_chunks(agents) {
+        let sql = format!(
+            "SELECT {COLUMNS}, {bytes} FROM event_triggers WHERE agent_id IN ({}) ORDER BY agent_id{lock}",
+            page::placeholders(1, list.len())
+        );
+        let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        tx.query(&sql, &params, |row| {
+            let bytes: i64 = row.get(EventTrigger::COLUMN_COUNT)?;
+            read.bytes += usize::try_from(bytes).unwrap_or(0);
+            match EventTrigger::from_row(row) {
+                Ok(trigger) => read.readable.push(trigger),
+                Err(error @ Error::Unreadable { .. }) => {
+                    let agent: AgentId = row.get(0)?;
+                    claimable::log_once(EventTrigger::TABLE, agent.0, &error);
+                    read.unreadable.push(agent);
+                }
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        })?;
+    }
+    Ok(read)
+}
+
+/// The ids of the event triggers of a project that start workflows. No agent has such an id.
+pub fn list_workflow_triggers(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<AgentId>> {
+    let sql =
+        "SELECT agent_id FROM event_triggers WHERE project_id = $1 AND name IS NOT NULL ORDER BY agent_id";
+    tx.query(sql, params![project], |row| row.get(0))
 }
 
 /// Whether a project has any event trigger.
@@ -166,11 +187,20 @@ pub fn lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
 /// project has no cursor or was deleted.
 pub fn try_lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
     let lock = tx.skip_locked();
+    read_cursor(tx, project, lock)
+}
+
+fn read_cursor(tx: &mut Tx<'_>, project: ProjectId, lock: &str) -> Result<Option<FeedPosition>> {
     let sql = format!(
         "SELECT txid, seq FROM trigger_cursors WHERE project_id = $1
              AND EXISTS (SELECT 1 FROM projects WHERE projects.id = $1 AND projects.deleted_at IS NULL){lock}"
     );
     tx.query_opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))
+}
+
+/// The cursor of a live project; `None` when the project has no cursor or was deleted.
+pub fn get_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
+    read_cursor(tx, project, "")
 }
 
 /// Moves a locked cursor.

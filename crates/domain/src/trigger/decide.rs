@@ -6,6 +6,7 @@ use super::{EventConfig, EventKind, EventTrigger, Firing, FiringCause, MissedPol
 use crate::{
     change::Change,
     cron::{Cron, Zone},
+    filter::Condition,
     ids::RunId,
     time::Timestamp,
     workflow_template::is_written_by_workflows,
@@ -13,6 +14,8 @@ use crate::{
 
 /// How many seconds late a schedule may be processed and still count as on time.
 const ON_TIME_SECONDS: u64 = 60;
+/// What it takes to look at a name or at a value, besides its bytes.
+const NAME_WORK: usize = 32;
 
 /// A graph change together with the data that a trigger may need.
 #[derive(Debug)]
@@ -45,8 +48,54 @@ pub enum Decision {
     Ignore,
 }
 
+/// The conditions of a trigger in the form in which they are compared. Whoever compares them with many changes reads them
+/// once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckedConditions {
+    /// `None` if one of them cannot be read. It matches nothing.
+    conditions: Option<Vec<Condition>>,
+    /// The bytes of the types and the conditions.
+    bytes: usize,
+    /// The bytes of the labels, which are compared with each label of an object.
+    label_bytes: usize,
+}
+
+impl CheckedConditions {
+    pub fn new(config: &EventConfig) -> Self {
+        let conditions: Option<Vec<Condition>> =
+            config.conditions.iter().map(|filter| filter.check().ok()).collect();
+        let bytes_of = |names: &[String]| names.iter().map(|name| name.len() + NAME_WORK).sum::<usize>();
+        let values = conditions.iter().flatten().map(|condition| condition.bytes() + NAME_WORK);
+        let bytes = NAME_WORK + bytes_of(&config.types) + values.sum::<usize>();
+        Self { conditions, bytes, label_bytes: bytes_of(&config.labels) }
+    }
+
+    /// An estimate of the bytes that [`decide_with`] compares at most, for an object with this content.
+    pub fn work(&self, content: Option<&Content>) -> usize {
+        let Some(content) = content else { return self.bytes };
+        let searched = self.conditions.iter().flatten();
+        let searched: usize = searched.map(|condition| condition.searched_bytes(&content.properties)).sum();
+        self.bytes + self.label_bytes * content.labels.len() + searched
+    }
+
+    fn match_properties(&self, properties: &Map<String, Value>) -> bool {
+        let conditions = self.conditions.as_ref();
+        conditions.is_some_and(|all| all.iter().all(|condition| condition.matches(properties)))
+    }
+}
+
 /// Decides how a trigger reacts to a change.
 pub fn decide(observed: &ObservedChange<'_>, trigger: &EventTrigger, now: Timestamp) -> Decision {
+    decide_with(observed, trigger, &CheckedConditions::new(&trigger.config), now)
+}
+
+/// Like [`decide`], with the conditions of the trigger.
+pub fn decide_with(
+    observed: &ObservedChange<'_>,
+    trigger: &EventTrigger,
+    conditions: &CheckedConditions,
+    now: Timestamp,
+) -> Decision {
     let (change, config) = (observed.change, &trigger.config);
     if EventKind::from_change(change.kind) != Some(trigger.event) || !trigger.since.includes(change.position)
     {
@@ -56,7 +105,7 @@ pub fn decide(observed: &ObservedChange<'_>, trigger: &EventTrigger, now: Timest
     if trigger.dispatch.is_some() && is_written_by_workflows(trigger.event, &change.entity_type) {
         return Decision::Ignore;
     }
-    if !matches_type(config, &change.entity_type) || !matches_content(config, observed.content) {
+    if !matches_type(config, &change.entity_type) || !matches_content(config, conditions, observed.content) {
         return Decision::Ignore;
     }
     let depth = observed.cause.map_or(0, |(_, depth)| depth + 1);
@@ -78,13 +127,13 @@ pub fn needs_content(trigger: &EventTrigger, event: EventKind, type_: &String) -
 
 /// Returns whether labels and properties match. If the trigger requires none, the content is not
 /// needed.
-fn matches_content(config: &EventConfig, content: Option<&Content>) -> bool {
+fn matches_content(config: &EventConfig, conditions: &CheckedConditions, content: Option<&Content>) -> bool {
     if !config.needs_content() {
         return true;
     }
     content.is_some_and(|content| {
         config.labels.iter().all(|label| content.labels.contains(label))
-            && config.conditions.iter().all(|condition| condition.matches(&content.properties))
+            && conditions.match_properties(&content.properties)
     })
 }
 
@@ -100,7 +149,7 @@ pub fn skip_reason(firing: &Firing, trigger: &EventTrigger, content: Option<&Con
         Some(SkipReason::Changed)
     } else if config.needs_content() && content.is_none() {
         Some(SkipReason::Gone)
-    } else if !matches_content(config, content) {
+    } else if !matches_content(config, &CheckedConditions::new(config), content) {
         Some(SkipReason::Changed)
     } else if firing.cause_depth > config.max_depth() {
         Some(SkipReason::Depth)

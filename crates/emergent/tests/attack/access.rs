@@ -43,7 +43,18 @@ async fn widen(home: Home) {
     let refused = attacker.delete(&format!("{AGENTS}/{id}")).await;
     assert_eq!((refused.status, refused.code()), (403, "missing_scope"), "{}", refused.body);
     assert_eq!(operator.get(&format!("{AGENTS}/{id}")).await.data()["version"], 1);
-    assert_eq!(operator.get("/api/admin/triggers").await.data()["schedules"], json!([]));
+
+    // By the way of a workflow, which starts the agent at a time or an event.
+    let dispatch =
+        json!({ "tasks": [{ "key": "t", "title": "Write what I say.", "assignedAgent": "strong" }] });
+    for trigger in ["* * * * *", "on_entity_created"] {
+        let body = json!({ "trigger": trigger, "dispatch": dispatch });
+        let refused = attacker.put("/api/admin/triggers/nightly", &body).await;
+        assert_eq!((refused.status, refused.code()), (403, "missing_scope"), "{}", refused.body);
+        assert_eq!(refused.body["error"]["details"]["scope"], "agents:invoke");
+    }
+    let saved = operator.get("/api/admin/triggers").await.data();
+    assert_eq!(saved, json!({ "schedules": [], "events": [] }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

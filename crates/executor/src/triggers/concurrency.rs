@@ -12,7 +12,7 @@ use emergent_domain::{
 use emergent_store::{
     Tx,
     triggers::{
-        self as rows, firings,
+        firings,
         unfinished::{UnfinishedRuns, count_unfinished},
     },
 };
@@ -51,6 +51,16 @@ impl FreePlaces {
         }
     }
 
+    /// Whether one of the triggers has a limit.
+    pub fn has_limits(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Adds the places of other triggers.
+    pub fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     /// The triggers that may start no run now.
     pub fn held_back(&self) -> impl Iterator<Item = AgentId> + '_ {
         self.0.iter().filter(|(_, free)| **free <= 0).map(|(agent, _)| *agent)
@@ -62,20 +72,6 @@ fn unfinished_runs(tx: &mut Tx<'_>, triggers: &[EventTrigger]) -> Result<HashMap
     let limited = triggers.iter().filter(|trigger| trigger.config.max_concurrent.is_some());
     let agents: Vec<AgentId> = limited.map(|trigger| trigger.agent).collect();
     Ok(count_unfinished(tx, &agents)?)
-}
-
-/// The projects with due firings that can start something now. A project whose due firings are all held back needs no
-/// write transaction until one of the runs ends.
-pub(super) fn projects_to_fire(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
-    let mut projects = Vec::new();
-    for project in rows::projects_with_due_firings(tx, now)? {
-        let triggers = rows::list_readable(tx, project)?;
-        let held_back: Vec<AgentId> = FreePlaces::count(tx, &triggers)?.held_back().collect();
-        if held_back.is_empty() || firings::has_due_without(tx, project, &held_back, now)? {
-            projects.push(project);
-        }
-    }
-    Ok(projects)
 }
 
 /// Why the events of a trigger wait: as many of its runs are unfinished as it may have.

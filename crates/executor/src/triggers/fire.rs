@@ -20,12 +20,13 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx, agents,
-    triggers::{self as rows, LockedTriggers, firings},
+    triggers::{self as rows, firings},
 };
 
 use super::{
     FiringOutcome, RefusedStart,
     concurrency::FreePlaces,
+    due_triggers::DueAgents,
     event_context::{self, MAX_CONTENT_BYTES},
     firing_counts::{FiringOutcomeKind, firing_kind},
     start_failure::{FiredTrigger, StartFailure},
@@ -50,22 +51,11 @@ impl Executor {
             if rows::try_lock_cursor(tx, project)?.is_none() {
                 return Ok(FiringOutcome::default());
             }
-            let LockedTriggers { readable, unreadable } = rows::lock_readable(tx, project)?;
-            let places = FreePlaces::count(tx, &readable)?;
-            // Triggers that start workflows are fired one by one. Those that are held back have no turn: reading their
-            // firings would cost more the more events wait.
-            let mut others = unreadable;
-            others.extend(places.held_back());
-            others.extend(
-                readable.iter().filter(|trigger| trigger.dispatch.is_some()).map(|trigger| trigger.agent),
-            );
-            // Firings of a trigger with a limit that find no free place would only take the turns of others.
-            let which = firings::DueFirings::Without(&others);
-            let due = firings::list_due(tx, project, which, &places.free(), now, limit)?;
+            let DueAgents { firings: due, triggers, places } = DueAgents::lock(tx, project, now, limit)?;
             if due.is_empty() {
                 return Ok(FiringOutcome::default());
             }
-            let mut pass = FiringPass { places, ..FiringPass::new(tx, &executor, project, readable, now)? };
+            let mut pass = FiringPass { places, ..FiringPass::new(tx, &executor, project, triggers, now)? };
             // How many more firings may follow others that were skipped.
             let mut replacements = limit;
             for firing in due {

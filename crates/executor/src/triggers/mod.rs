@@ -2,23 +2,27 @@
 //! loads triggers, applies the rules and writes the results.
 //!
 //! Every server fires triggers. A schedule is locked, its firing is inserted and its run is admitted in one
-//! transaction. Events are read with one cursor per project: the first transaction inserts firings and moves
-//! the cursor, and a second one admits a run and settles its firings. After a crash at any point, the next
+//! transaction. Events are read with one cursor per project: a read compares them with the triggers, a first transaction
+//! inserts firings and moves the cursor, and a second one admits a run and settles its firings. After a crash at any point, the next
 //! pass of any server continues. Nothing is cached in memory, so a change of a trigger applies on all
 //! servers as soon as it is committed. While the run queue is full, nothing is started: firings stay due. So do those of
 //! a trigger that has as many unfinished runs as it may have.
 
 mod backoff;
+mod comparison;
 mod concurrency;
+mod due_triggers;
 mod event_context;
 mod events;
 mod fire;
 pub mod firing_counts;
+mod limits;
 mod pause;
 mod save;
 mod schedules;
 mod skip;
 mod start_failure;
+mod start_rights;
 mod workflow_triggers;
 mod workflows;
 
@@ -45,6 +49,8 @@ use firing_counts::FiringCounts;
 
 pub use concurrency::HeldBack;
 pub use emergent_store::triggers::firings::{FiringFilter, ListedFiring};
+pub(crate) use events::StartedChanges;
+pub use limits::TriggerLimits;
 pub use save::{JobRow, delete_job, delete_jobs, save_job};
 pub(crate) use save::{resave, save};
 pub use skip::SkippedTriggers;
@@ -181,7 +187,7 @@ impl Executor {
             *did_work |= did_any(self.read_events(project).await);
         }
         let now = self.clock().now();
-        let overdue = self.db().read(move |tx| concurrency::projects_to_fire(tx, now)).await?;
+        let overdue = self.db().read(move |tx| due_triggers::projects_to_fire(tx, now)).await?;
         backoffs.keep_projects(&overdue);
         for project in overdue {
             *did_work |= did_any(self.fire_workflow_events(project, BATCH_SIZE).await);

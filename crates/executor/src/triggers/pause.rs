@@ -3,18 +3,16 @@
 
 use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
-    author::Author,
     ids::ProjectId,
     invalid::Invalid,
     pack::nearest_name,
     time::Timestamp,
-    token::Scope,
     trigger::Schedule,
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, agents, audit, projects, schedules, tokens, triggers as rows};
+use emergent_store::{Tx, agents, audit, projects, schedules, triggers as rows};
 
-use super::schedules::parse_rule;
+use super::{schedules::parse_rule, start_rights::check_may_start};
 use crate::{Error, Executor, Result};
 
 impl Executor {
@@ -31,7 +29,7 @@ impl Executor {
         let work = move |tx: &mut Tx<'_>| {
             projects::lock(tx, actor.project)?.ok_or_else(|| Error::not_found("project", actor.project))?;
             if enabled {
-                check_may_start(tx, actor.author)?;
+                check_may_start(tx, actor.author, "resuming a schedule")?;
             }
             let now = executor.clock().now();
             let found = find_schedule(tx, actor.project, &reference)?;
@@ -44,23 +42,6 @@ impl Executor {
         };
         self.db().write(work).await
     }
-}
-
-/// Refuses the resumption of a schedule by a token that could not start its agent itself.
-fn check_may_start(tx: &mut Tx<'_>, author: Author) -> Result<()> {
-    let may_start = match author {
-        Author::System => true,
-        Author::Run { .. } => false,
-        Author::Token { id } => {
-            tokens::get(tx, id)?.is_some_and(|token| token.scopes.contains(&Scope::AgentsInvoke))
-        }
-    };
-    if may_start {
-        return Ok(());
-    }
-    Err(Error::Forbidden(
-        "resuming a schedule starts its agent, which needs a token with the scope `agents:invoke`".to_owned(),
-    ))
 }
 
 /// Changes a locked schedule, and records the change.
@@ -86,12 +67,14 @@ fn set_enabled(tx: &mut Tx<'_>, schedule: Schedule, enabled: bool, now: Timestam
 /// The schedule that a person names.
 fn find_schedule(tx: &mut Tx<'_>, project: ProjectId, reference: &str) -> Result<Schedule> {
     let listed = schedules::list(tx, project)?;
+    // An id names one schedule, whatever name somebody gives to another one.
+    if let Some(by_id) = listed.iter().find(|schedule| schedule.id.to_string() == reference) {
+        return Ok(by_id.clone());
+    }
     let of_agent = format!("agent:{reference}");
     // A job may have the name of an agent. Nobody knows then which of the two is meant, and the wrong one must not be
     // paused.
-    let is_meant = |schedule: &&Schedule| {
-        schedule.name == reference || schedule.name == of_agent || schedule.id.to_string() == reference
-    };
+    let is_meant = |schedule: &&Schedule| schedule.name == reference || schedule.name == of_agent;
     let found: Vec<&Schedule> = listed.iter().filter(is_meant).collect();
     match found.as_slice() {
         [only] => Ok((*only).clone()),

@@ -3,7 +3,7 @@
 use emergent_domain::{
     agent::config_size_problem,
     audit::{AuditAction, NewAuditEntry},
-    ids::{AgentId, ProjectId},
+    ids::{AgentId, NAME_IS_ID, is_id},
     invalid::Invalid,
     trigger::{EventConfig, EventTrigger, ScheduleConfig, Trigger},
     workflow_template::{WorkflowTemplate, check_event_config, check_schedule_config},
@@ -13,13 +13,12 @@ use emergent_store::{Tx, audit, projects, schedules, triggers as rows};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::save::{ScheduleSpec, delete_event_trigger, start_reading, upsert_schedule};
+use super::{
+    limits::TriggerLimits,
+    save::{ScheduleSpec, delete_event_trigger, start_reading, upsert_schedule},
+    start_rights::check_may_start,
+};
 use crate::{Error, Executor, Result};
-
-/// How many triggers that start workflows people may save in a project.
-const MAX_NAMED_TRIGGERS: i64 = 200;
-/// How many bytes these triggers may have together.
-const MAX_NAMED_BYTES: i64 = 4 << 20;
 
 /// A trigger that starts a workflow.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +40,9 @@ impl WorkflowTriggerSpec {
             let reason =
                 "must have 1 to 100 letters, digits, `_`, `-` and `.`, and begin with a letter or digit";
             return Err(Invalid::new("name", reason));
+        }
+        if is_id(&self.name) {
+            return Err(Invalid::new("name", NAME_IS_ID));
         }
         // Every pass over the events of the project reads the settings, and a message about them quotes them.
         if let Some(reason) = config_size_problem(&self.config) {
@@ -132,33 +134,13 @@ pub fn delete_workflow_trigger(
     Ok(deleted)
 }
 
-/// Refuses more triggers than can be read again and again. Whoever looks for what is due reads all of a project, in a
-/// transaction that others wait for.
-fn check_stored_size(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
-    let (count, bytes) = rows::size_of_named(tx, project)?;
-    if count > MAX_NAMED_TRIGGERS {
-        let reason = format!(
-            "would be one more than the {MAX_NAMED_TRIGGERS} triggers of workflows that a project may have: delete others first"
-        );
-        return Err(Invalid::new("name", reason).into());
-    }
-    if bytes > MAX_NAMED_BYTES {
-        let reason = format!(
-            "is too long: the triggers of workflows of this project would have {bytes} bytes together, and may have \
-             {MAX_NAMED_BYTES}; shorten the texts of their tasks, or delete triggers"
-        );
-        return Err(Invalid::new("dispatch", reason).into());
-    }
-    Ok(())
-}
-
 /// Records that a person changed a trigger. Those of agents and products are recorded with these.
 fn record_change(tx: &mut Tx<'_>, ctx: &WriteContext, action: AuditAction, name: &str) -> Result<()> {
     Ok(audit::record(tx, &NewAuditEntry::new(action, Some(ctx.project.id), name), ctx.now)?)
 }
 
 impl Executor {
-    /// Saves a person's trigger that starts a workflow.
+    /// Saves a person's trigger that starts a workflow, which needs the right to start agents.
     pub async fn put_workflow_trigger(&self, actor: Actor, spec: WorkflowTriggerSpec) -> Result<()> {
         let tasks = spec.dispatch.tasks.iter().flatten().enumerate();
         let schemas = tasks.filter_map(|(index, task)| {
@@ -167,10 +149,16 @@ impl Executor {
         // The checks below find the compiled schemas.
         self.graph().compile_output_schemas(actor.project, schemas.collect()).await?;
         spec.check()?;
+        let texts = (serde_json::to_string(&spec.config), serde_json::to_string(&spec.dispatch));
+        let larger_field = match texts {
+            (Ok(config), Ok(dispatch)) if config.len() > dispatch.len() => "config",
+            _ => "dispatch",
+        };
         let executor = self.clone();
         let work = move |tx: &mut Tx<'_>| {
             // The lock makes changes of the same name follow one another.
             projects::lock(tx, actor.project)?.ok_or_else(|| Error::not_found("project", actor.project))?;
+            check_may_start(tx, actor.author, "saving a trigger of a workflow")?;
             let ctx = executor.graph().write_context(tx, actor)?;
             executor.check_workflow_template(tx, actor.project, &spec.dispatch).map_err(
                 |error| match error {
@@ -178,8 +166,9 @@ impl Executor {
                     other => other,
                 },
             )?;
+            let limits = TriggerLimits::before_change(tx, actor.project)?;
             save_workflow_trigger(tx, &ctx, "", &spec)?;
-            check_stored_size(tx, actor.project)?;
+            limits.check(tx, "name", larger_field)?;
             record_change(tx, &ctx, AuditAction::TriggerPut, &spec.name)
         };
         self.db().write(work).await

@@ -2,17 +2,20 @@
 //! the next time of a schedule commit together. If a workflow is refused, everything that was written for it is rolled
 //! back, and a second transaction records the reason. A server that dies between the two leaves the trigger due.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use emergent_domain::{
-    ids::{FiringId, ProjectId},
+    ids::{AgentId, FiringId, ProjectId},
     time::Timestamp,
-    trigger::{DueSchedule, Firing, FiringCause, FiringStatus, Schedule, decide_schedule},
+    trigger::{DueSchedule, EventTrigger, Firing, FiringCause, FiringStatus, Schedule, decide_schedule},
     workflow::{TriggerOrigin, WorkflowOrigin},
 };
 use emergent_store::{
     Tx, schedules,
-    triggers::{self as rows, LockedTriggers, firings},
+    triggers::{self as rows, firings},
     workflows,
 };
 
@@ -64,19 +67,14 @@ impl Executor {
                 if rows::try_lock_cursor(tx, project)?.is_none() {
                     return Ok(FiringOutcome::default());
                 }
-                let LockedTriggers { readable, .. } = rows::lock_readable(tx, project)?;
-                let own: Vec<_> = readable
-                    .iter()
-                    .filter(|trigger| trigger.dispatch.is_some())
-                    .map(|trigger| trigger.agent)
-                    .collect();
+                let own = rows::list_workflow_triggers(tx, project)?;
                 if own.is_empty() || workflows::count_active_in(tx, project)? >= MAX_ACTIVE_WORKFLOWS {
                     return Ok(FiringOutcome::default());
                 }
-                let which = firings::DueFirings::Only(&own);
-                let due = firings::list_due(tx, project, which, &HashMap::new(), now, 1)?;
-                let Some(first) = due.into_iter().next() else { return Ok(FiringOutcome::default()) };
-                let mut pass = FiringPass::new(tx, &executor, project, readable, now)?;
+                let Some((first, trigger)) = lock_first_due(tx, project, &own, now)? else {
+                    return Ok(FiringOutcome::default());
+                };
+                let mut pass = FiringPass::new(tx, &executor, project, vec![trigger], now)?;
                 pass.start_workflow(tx, first, &hooks)?;
                 Ok(pass.into_outcome())
             };
@@ -106,6 +104,26 @@ impl Executor {
             Err(StartFailure::Refused(refused)) => Err(Error::Conflict(refused.reason)),
         }
     }
+}
+
+/// The longest due firing of these triggers that this version can read, with its locked trigger.
+fn lock_first_due(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    triggers: &[AgentId],
+    now: Timestamp,
+) -> Result<Option<(Firing, EventTrigger)>> {
+    let own: HashSet<AgentId> = triggers.iter().copied().collect();
+    let mut due = firings::list_due_triggers(tx, project, now)?;
+    due.retain(|trigger| own.contains(&trigger.agent));
+    for trigger in due {
+        let mut locked = rows::lock_readable(tx, &[trigger.agent])?.readable;
+        let first = firings::list_due_of_triggers(tx, project, &[trigger], &HashMap::new(), now, 1)?.pop();
+        if let Some(found) = first.zip(locked.pop()) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 fn record_refusal(

@@ -7,6 +7,7 @@ mod capacity;
 mod chains;
 mod events;
 mod limited;
+mod many;
 mod metrics;
 mod narrowed;
 mod overlap;

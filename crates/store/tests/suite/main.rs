@@ -22,6 +22,7 @@ mod stalled_postgres;
 mod states_at;
 mod storage;
 mod transactions;
+mod trigger_totals;
 mod unreadable;
 mod unreadable_claims;
 mod unreadable_runs;

@@ -190,7 +190,8 @@ both_engines! {
         })
         .await
         .unwrap();
-        let locked = db.write(move |tx| triggers::lock_readable(tx, project)).await.unwrap();
+        let both = [agent, newer_agent];
+        let locked = db.write(move |tx| triggers::lock_readable(tx, &both)).await.unwrap();
         assert_eq!((locked.readable, &locked.unreadable), (vec![readable_trigger], &vec![newer_agent]));
         let rows = [firing(project, agent), firing(project, agent)];
         let [bad, good] = rows.clone();

@@ -67,7 +67,7 @@ export function SchedulesPage() {
   const chosen = [...schedules, ...events].find((one) => one.key === search.trigger)
   const table = {
     current: search.item,
-    fixed: (one: (typeof schedules)[number]) => fixedReason(one, agents, lacking),
+    fixed: (one: Trigger, change: 'edit' | 'delete') => fixedReason(one, change, agents, lacking),
     lacking,
     onEnable: (trigger: Trigger, enabled: boolean) => enable.mutate({ trigger, enabled }),
     onAct: (dialog: 'edit' | 'run' | 'delete', key: string) => change({ dialog, trigger: key }, { push: true }),

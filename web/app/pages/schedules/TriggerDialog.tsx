@@ -39,7 +39,7 @@ export function TriggerDialog({ trigger, when, agents, onClose }: { trigger?: Tr
     },
   })
   const missing =
-    saveReason(draft.starts, lacking) ??
+    saveReason(lacking) ??
     (draft.starts === 'agent'
       ? agent ? undefined : 'Choose an agent.'
       : !draft.name.trim() ? 'Give the trigger a name.' : isBroken ? 'Correct the JSON first.' : draft.plan === 'goal' && !draft.goal.trim() ? 'Say what the workflow is to do.' : undefined)

@@ -16,7 +16,7 @@ type Props = {
   rows: Trigger[]
   /** The key of the trigger that a link led to. */
   current: string | undefined
-  fixed: (trigger: Trigger) => string | undefined
+  fixed: (trigger: Trigger, change: 'edit' | 'delete') => string | undefined
   lacking: Lacking
   onAct: (act: Act, key: string) => void
   onEnable: (trigger: Trigger, enabled: boolean) => void
@@ -47,7 +47,6 @@ const actions = ({ fixed, lacking, onAct, onEnable }: Props): ListColumn<Trigger
   align: 'end',
   className: 'whitespace-nowrap',
   cell: (one) => {
-    const reason = fixed(one)
     return (
       <span className="inline-flex items-center gap-1">
         {one.schedule && <Button size="sm" icon={<Play aria-hidden size={12} />} aria-label={`Run now… ${one.title}`} disabledReason={lacking.invoke} onClick={() => onAct('run', one.key)} className="max-sm:hidden">Run now…</Button>}
@@ -61,8 +60,8 @@ const actions = ({ fixed, lacking, onAct, onEnable }: Props): ListColumn<Trigger
                   { label: one.schedule.enabled ? 'Pause' : 'Resume', onSelect: () => onEnable(one, !one.schedule?.enabled), disabledReason: switchReason(one.schedule, lacking) },
                 ]
               : []),
-            { label: 'Edit…', onSelect: () => onAct('edit', one.key), disabledReason: reason },
-            { label: 'Delete…', onSelect: () => onAct('delete', one.key), disabledReason: reason },
+            { label: 'Edit…', onSelect: () => onAct('edit', one.key), disabledReason: fixed(one, 'edit') },
+            { label: 'Delete…', onSelect: () => onAct('delete', one.key), disabledReason: fixed(one, 'delete') },
           ]}
         />
       </span>

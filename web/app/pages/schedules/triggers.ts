@@ -53,14 +53,14 @@ export const eventRows = (events: EventTrigger[]): Trigger[] => events.map((one)
 /** Why the login may not do something: what it says about each scope that it lacks. */
 export type Lacking = { write: string | undefined; invoke: string | undefined }
 
-/** Why a trigger cannot be saved. One of a workflow works on when its token is gone; one of an agent also starts the agent. */
-export const saveReason = (starts: Trigger['starts'], lacking: Lacking): string | undefined => lacking.write ?? (starts === 'agent' ? lacking.invoke : undefined)
+/** Why a trigger cannot be saved: it starts agents without a request, also when the token that saved it is gone. */
+export const saveReason = (lacking: Lacking): string | undefined => lacking.write ?? lacking.invoke
 
-/** Why a trigger cannot be changed or deleted here. */
-export function fixedReason(trigger: Trigger, agents: Agent[], lacking: Lacking): string | undefined {
+/** Why a trigger cannot be changed or deleted here. Deleting that of an agent changes the agent, which takes what saving it takes. */
+export function fixedReason(trigger: Trigger, change: 'edit' | 'delete', agents: Agent[], lacking: Lacking): string | undefined {
   if (trigger.product) return `The product ${trigger.product} brought it: it changes and goes with the product.`
   if (trigger.starts === 'agent' && !agents.some((agent) => agent.id === trigger.agentId)) return 'Its agent could not be read.'
-  return saveReason(trigger.starts, lacking)
+  return trigger.starts === 'workflow' && change === 'delete' ? lacking.write : saveReason(lacking)
 }
 
 /** Why a schedule cannot be paused, or resumed: who resumes it starts something. */

@@ -41,7 +41,8 @@ async fn list(State(app): State<App>, InProject(project): InProject) -> Result<T
 }
 
 /// Saves a trigger that starts a workflow at times or events, under a name. The workflow is checked as in a dispatch,
-/// and its tasks cannot name internal agents.
+/// and its tasks cannot name internal agents. The trigger starts agents without a request, so saving it needs the scope
+/// `agents:invoke` as well.
 #[utoipa::path(
     put, path = "/api/admin/triggers/{name}", tag = "triggers", operation_id = "putTrigger",
     params(("name" = String, Path, description = "Its name in the project")), request_body = PutTrigger,
@@ -58,7 +59,8 @@ async fn put(
     ok(TriggerName { name })
 }
 
-/// Pauses or resumes a schedule, whether an agent, a product or a person has it. Times that pass while it is paused are
+/// Pauses or resumes a schedule, whether an agent, a product or a person has it. Resuming needs the scope `agents:invoke`
+/// as well. Times that pass while it is paused are
 /// not fired later, and runs that it started go on. A schedule that is saved again stays paused.
 #[utoipa::path(
     patch, path = "/api/admin/triggers/{name}", tag = "triggers", operation_id = "updateTrigger",
