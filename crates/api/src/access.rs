@@ -22,6 +22,8 @@ pub(crate) enum Access {
     Token,
     /// A token with this scope.
     Scope(Scope),
+    /// A token with both scopes.
+    Scopes(Scope, Scope),
 }
 
 /// The timeout of a route.
@@ -30,6 +32,18 @@ enum TimeLimit {
     Default,
     Upload,
     Wait,
+}
+
+impl Access {
+    /// The scopes that a token needs.
+    pub(crate) fn scopes(self) -> impl Iterator<Item = Scope> {
+        let (first, second) = match self {
+            Self::Public | Self::Token => (None, None),
+            Self::Scope(scope) => (Some(scope), None),
+            Self::Scopes(scope, also) => (Some(scope), Some(also)),
+        };
+        first.into_iter().chain(second)
+    }
 }
 
 impl TimeLimit {
@@ -69,6 +83,11 @@ impl Routes {
     /// Adds a route that needs a token with this scope.
     pub(crate) fn scoped(self, scope: Scope, endpoint: Endpoint) -> Self {
         self.add(Access::Scope(scope), TimeLimit::Default, endpoint)
+    }
+
+    /// Adds a route that needs a token with both scopes.
+    pub(crate) fn scoped_both(self, scope: Scope, also: Scope, endpoint: Endpoint) -> Self {
+        self.add(Access::Scopes(scope, also), TimeLimit::Default, endpoint)
     }
 
     /// Adds a route that starts work. A client may give a request to it an `Idempotency-Key`; `answer` returns the

@@ -155,8 +155,12 @@ impl Caller {
         }
     }
 
+    pub(crate) fn has_scope(&self, scope: Scope) -> bool {
+        self.token.scopes.contains(&scope)
+    }
+
     pub(crate) fn require_scope(&self, scope: Scope) -> Result<(), ApiError> {
-        if self.token.scopes.contains(&scope) { Ok(()) } else { Err(ApiError::missing_scope(scope)) }
+        if self.has_scope(scope) { Ok(()) } else { Err(ApiError::missing_scope(scope)) }
     }
 }
 
@@ -184,9 +188,7 @@ pub(crate) async fn authorize(
         return Err(app.requests.refuse());
     }
     context.hold(app.requests.take_share(&caller.token)?);
-    if let Access::Scope(scope) = access {
-        caller.require_scope(scope)?;
-    }
+    access.scopes().try_for_each(|scope| caller.require_scope(scope))?;
     if let Some(named) = request.headers().get(PROJECT_HEADER) {
         let named = named.to_str().map_err(|_| ApiError::unknown_project("?"))?;
         let project = match app.project(named).await {

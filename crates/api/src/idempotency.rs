@@ -45,7 +45,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const MAX_KEY_BYTES: usize = 255;
 
 /// Returns the answer to a request that started this work; `None` if it is not work of this route.
-pub(crate) type AnswerFn = fn(&App, AcceptedWork<'_>) -> Option<Answer>;
+pub(crate) type AnswerFn = fn(&App, &Caller, AcceptedWork<'_>) -> Option<Answer>;
 
 /// Returns a response in the form in which it is stored.
 pub(crate) fn stored_answer<T: Serialize>(response: ApiResult<T>) -> Option<Answer> {
@@ -53,14 +53,14 @@ pub(crate) fn stored_answer<T: Serialize>(response: ApiResult<T>) -> Option<Answ
 }
 
 /// The answer to a request that started a run.
-pub(crate) fn started_run(_: &App, work: AcceptedWork<'_>) -> Option<Answer> {
+pub(crate) fn started_run(_: &App, _: &Caller, work: AcceptedWork<'_>) -> Option<Answer> {
     let AcceptedWork::Run(run) = work else { return None };
     stored_answer(accepted::<StartedRun>(run.clone()))
 }
 
 /// The answer to a request that is answered with a stream, or that waits for a run, is not stored; see
 /// [`AcceptedMessage`] and [`AcceptedRun`].
-pub(crate) fn streamed(_: &App, _: AcceptedWork<'_>) -> Option<Answer> {
+pub(crate) fn streamed(_: &App, _: &Caller, _: AcceptedWork<'_>) -> Option<Answer> {
     None
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct AcceptedMessage(pub ChatMessageId);
 pub(crate) struct AcceptedRuns(pub Vec<RunId>);
 
 /// The answer to a request that changes many runs follows when all are changed; see [`keep_bulk_answer`].
-pub(crate) fn answered_later(_: &App, _: AcceptedWork<'_>) -> Option<Answer> {
+pub(crate) fn answered_later(_: &App, _: &Caller, _: AcceptedWork<'_>) -> Option<Answer> {
     None
 }
 
@@ -128,7 +128,8 @@ pub(crate) async fn handle_once(
     parts.extensions.insert(HasKey);
     let body = read_limited(&parts, body, limits::BODY, "the body").await?;
     let InProject(project) = InProject::from_request_parts(&mut parts, &app).await?;
-    let token = Caller::from_request_parts(&mut parts, &app).await?.token.id;
+    let caller = Caller::from_request_parts(&mut parts, &app).await?;
+    let token = caller.token.id;
     let canonical =
         parse_body_with(&parts, body.clone(), |bytes| Ok(canonical_body(bytes).into_owned())).await?;
     let key = RequestKey { project, token, key, digest: digest(&parts, &canonical) };
@@ -141,7 +142,7 @@ pub(crate) async fn handle_once(
         return replay(&app, &key, accepted, repeated).await;
     }
     let answering_app = app.clone();
-    let keyed = KeyedRequest::new(key.clone(), now, move |work| answer(&answering_app, work));
+    let keyed = KeyedRequest::new(key.clone(), now, move |work| answer(&answering_app, &caller, work));
     let keyed = Arc::new(keyed);
     let request = Request::from_parts(parts, Body::from(body));
     let response = with_request(Arc::clone(&keyed), next.run(request)).await;

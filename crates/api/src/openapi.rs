@@ -321,9 +321,9 @@ fn describe(operation: &mut Operation, access: Access) {
     }
     match access {
         Access::Public => operation.security = Some(Vec::new()),
-        Access::Token => require_token(operation, None),
-        Access::Scope(scope) => {
-            require_token(operation, Some(scope));
+        Access::Token => require_token(operation, access),
+        Access::Scope(scope) | Access::Scopes(scope, _) => {
+            require_token(operation, access);
             errors.push((403, "`missing_scope` or `forbidden`: this token may not do this"));
             let conflict = match scope {
                 Scope::GraphWrite | Scope::AdminWrite => {
@@ -357,11 +357,11 @@ fn describe(operation: &mut Operation, access: Access) {
     }
 }
 
-/// Declares that an operation needs a token, its scope, and the header that names a project.
-fn require_token(operation: &mut Operation, scope: Option<Scope>) {
-    let scopes: Vec<&str> = scope.map(Scope::as_str).into_iter().collect();
+/// Declares that an operation needs a token, its scopes, and the header that names a project.
+fn require_token(operation: &mut Operation, access: Access) {
+    let scopes: Vec<&str> = access.scopes().map(Scope::as_str).collect();
     operation.security = Some(vec![SecurityRequirement::new(SCHEME, scopes.iter().copied())]);
-    let scope = scope.map_or(Value::Null, |scope| Value::from(scope.as_str()));
+    let scope = scopes.first().map_or(Value::Null, |scope| Value::from(*scope));
     operation.extensions = Some(ExtensionsBuilder::new().add(SCOPE, scope).build());
     let project = ParameterBuilder::new()
         .name("X-Project-ID")

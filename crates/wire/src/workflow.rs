@@ -63,6 +63,27 @@ pub struct WorkflowSummaryView {
     pub completed_at: Option<Timestamp>,
 }
 
+/// A workflow that was changed. The first is for whoever may read workflows.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = ChangedWorkflow)]
+pub enum ChangedWorkflowView {
+    Whole(Box<WorkflowSummaryView>),
+    Brief(WorkflowStateView),
+}
+
+/// What became of a workflow that was changed by somebody who may not read it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WorkflowState)]
+pub struct WorkflowStateView {
+    pub id: Uuid,
+    #[schema(value_type = schema::WorkflowStatus)]
+    pub status: WorkflowStatus,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
 /// A workflow in a list, with its progress and its spend.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -114,7 +135,7 @@ impl TaskCountsView {
 
 impl From<Workflow> for WorkflowSummaryView {
     fn from(workflow: Workflow) -> Self {
-        let budget = workflow.settings.budget;
+        let (project, budget) = (workflow.project.0, workflow.settings.budget);
         Self {
             id: workflow.id.0,
             status: workflow.status,
@@ -122,7 +143,7 @@ impl From<Workflow> for WorkflowSummaryView {
             settings: workflow.settings.into(),
             escalation: workflow
                 .escalation
-                .map(|escalation| EscalationView::new(workflow.id.0, escalation, budget)),
+                .map(|escalation| EscalationView::new(project, workflow.id.0, escalation, budget)),
             summary: workflow.summary,
             planner_run_id: workflow.planner_run.map(Into::into),
             started_by_run: workflow.started_by_run.map(Into::into),
@@ -236,8 +257,8 @@ pub struct EscalationView {
 
 impl EscalationView {
     /// The escalation of a workflow with this budget.
-    fn new(workflow: Uuid, escalation: Escalation, budget: Limit) -> Self {
-        let actions = escalation_action::actions(workflow, &escalation, budget);
+    fn new(project: Uuid, workflow: Uuid, escalation: Escalation, budget: Limit) -> Self {
+        let actions = escalation_action::actions(project, workflow, &escalation, budget);
         Self {
             reason: escalation.reason,
             task_id: escalation.task.map(Into::into),

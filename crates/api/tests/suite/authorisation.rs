@@ -23,6 +23,8 @@ pub struct Operation {
     pub path: String,
     /// `None` for a public route, `Some(None)` for any token.
     needs: Option<Option<Scope>>,
+    /// All scopes that a token needs.
+    scopes: Vec<Scope>,
     media: Option<String>,
 }
 
@@ -33,11 +35,15 @@ pub fn operations() -> Vec<Operation> {
         for (method, operation) in item.as_object().expect("a path item") {
             let guarded = operation["security"].as_array().is_some_and(|all| !all.is_empty());
             let scope = operation["x-required-scope"].as_str().map(|text| text.parse().expect("a scope"));
+            let scopes = operation["security"][0].as_object().and_then(|scheme| scheme.values().next());
+            let scopes = scopes.and_then(Value::as_array).into_iter().flatten();
+            let scopes = scopes.map(|scope| scope.as_str().expect("a text").parse().expect("a scope"));
             let media = operation["requestBody"]["content"].as_object();
             all.push(Operation {
                 method: method.to_uppercase().parse().expect("a method"),
                 path: path.clone(),
                 needs: guarded.then_some(scope),
+                scopes: scopes.collect(),
                 media: media.and_then(|media| media.keys().next().cloned()),
             });
         }
@@ -137,17 +143,20 @@ both_engines! {
     async fn a_token_without_the_scope_is_told_which_one_it_lacks(db: TestDb) {
         let server = Server::start(&db).await;
         for operation in operations() {
-            let Some(Some(scope)) = operation.needs else { continue };
-            let others: Vec<_> = Scope::ALL.iter().copied().filter(|one| *one != scope).collect();
-            let client = server.client(Some(&server.token(&others, None).await));
-            let answer = operation.call(&client, NOBODY).await;
-            let error = answer.refused(403, "missing_scope");
-            assert!(error["message"].as_str().unwrap().contains(scope.as_str()), "{}: {error}", operation.name());
-            // With the scope alone, the request is authorised.
-            let client = server.client(Some(&server.token(&[scope], None).await));
+            let Some(Some(first)) = operation.needs else { continue };
+            assert_eq!(operation.scopes.first(), Some(&first), "{}", operation.name());
+            for scope in &operation.scopes {
+                let others: Vec<_> = Scope::ALL.iter().copied().filter(|one| one != scope).collect();
+                let client = server.client(Some(&server.token(&others, None).await));
+                let answer = operation.call(&client, NOBODY).await;
+                let error = answer.refused(403, "missing_scope");
+                assert!(error["message"].as_str().unwrap().contains(scope.as_str()), "{}: {error}", operation.name());
+            }
+            // With these scopes alone, the request is authorised.
+            let client = server.client(Some(&server.token(&operation.scopes, None).await));
             if operation.path != "/api/graph/changes" {
                 let status = operation.call(&client, NOBODY).await.status.as_u16();
-                assert!(![401, 403].contains(&status), "{} with only {scope}: {status}", operation.name());
+                assert!(![401, 403].contains(&status), "{} with only {:?}: {status}", operation.name(), operation.scopes);
             }
         }
     }

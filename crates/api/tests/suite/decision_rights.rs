@@ -16,9 +16,9 @@ use crate::{
     webhooks::{disagreeing, escalated},
 };
 
-/// The routes that change a workflow without deciding about it: cancelling it withdraws what waits, as it does for a
-/// run, and a task that is added waits with the others.
-const NO_DECISIONS: [&str; 3] = ["/cancel", "/dispatch", "/coordination/tasks"];
+/// The routes that change a workflow without deciding about it: cancelling it withdraws what waits, as it does for a run.
+/// What it has left is then for whoever decides (`escalated_workflows`).
+const NO_DECISIONS: [&str; 2] = ["/cancel", "/dispatch"];
 
 async fn pending(admin: &Client) -> usize {
     admin.get("/api/approvals?status=pending").await.is(200).as_array().unwrap().len()
@@ -52,6 +52,7 @@ both_engines! {
             });
             let body = match filled.rsplit('/').next() {
                 Some("reassign") => json!({ "agent": "researcher" }),
+                Some("tasks") => json!({ "workflowId": workflow.to_string(), "key": "more", "title": "more" }),
                 Some("decide") => json!({ "decision": "approve" }),
                 _ => json!({}),
             };
@@ -93,7 +94,7 @@ both_engines! {
         let path = format!("/api/coordination/workflows/{id}");
         let shown = admin.reaches(&id, "escalated").await;
         let task = format!("/api/coordination/tasks/{}", shown["tasks"][0]["id"].as_str().unwrap());
-        let invoker = server.client(Some(&server.token(&[Scope::AgentsInvoke], Some(server.default_project)).await));
+        let invoker = server.client(Some(&server.token(&[Scope::AgentsInvoke, Scope::AgentsRead], Some(server.default_project)).await));
         for (path, body) in [
             (format!("{task}/retry"), json!({})),
             (format!("{task}/skip"), json!({})),
@@ -106,7 +107,7 @@ both_engines! {
             assert!(error["message"].as_str().unwrap().contains("emergent inbox"), "{error}");
         }
         assert_eq!(admin.get(&path).await.is(200), &shown, "nothing was written");
-        let both = [Scope::AgentsInvoke, Scope::ApprovalsDecide];
+        let both = [Scope::AgentsInvoke, Scope::AgentsRead, Scope::ApprovalsDecide];
         let decider = server.client(Some(&server.token(&both, Some(server.default_project)).await));
         decider.post(&format!("{task}/retry"), json!({})).await.is(200);
         admin.reaches(&id, "escalated").await;

@@ -1,14 +1,19 @@
 //! The run that calls a tool, the workflow that the call is about, and how an input names a task.
 
+use std::collections::BTreeSet;
+
 use emergent_domain::{
+    author::Author,
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
+    invalid::Invalid,
     object::Object,
     pack::nearest_name,
     task::{TASK_TYPE, Task},
+    token::Scope,
     workflow::WorkflowLink,
 };
 use emergent_graph::{Error, Result};
-use emergent_store::{Tx, objects, runs, tasks, workflows};
+use emergent_store::{Tx, objects, runs, tasks, tokens, workflows};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -46,6 +51,23 @@ impl Caller {
             (None, None) => Ok(None),
         }
     }
+}
+
+/// Refuses a token that names a task or a workflow that is there and may read neither tasks nor the graph. The answers and
+/// the errors say what they are. `field` is the one that names it.
+pub(super) fn check_may_read(tx: &mut Tx<'_>, author: Author, field: &str) -> Result<()> {
+    let Author::Token { id } = author else { return Ok(()) };
+    let reads =
+        |scopes: &BTreeSet<Scope>| scopes.contains(&Scope::GraphRead) || scopes.contains(&Scope::AgentsRead);
+    if tokens::get(tx, id)?.is_some_and(|token| reads(&token.scopes)) {
+        return Ok(());
+    }
+    let reason = format!(
+        "names what is there already, which needs a token with the scope `{}` or `{}`",
+        Scope::GraphRead,
+        Scope::AgentsRead
+    );
+    Err(Invalid::new(field, reason).into())
 }
 
 pub(super) fn not_found(what: &'static str, id: impl ToString) -> Error {

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    caller::{Caller, TaskRef},
+    caller::{Caller, TaskRef, check_may_read},
     view::TaskFields,
 };
 use crate::create::{self, CreatedWorkflow, NewWorkflow, author_run, new_edge, unused_key};
@@ -226,6 +226,9 @@ async fn create(_: ToolContext, input: CreateInput) -> CallResult {
         {
             let message = format!("you work for the workflow `{own}` and can add tasks to that one only");
             return Err(Error::Conflict { message });
+        }
+        if workflow_id.is_some() {
+            check_may_read(tx, writer.author, "workflowId")?;
         }
         let workflow = caller.workflow(tx, project, workflow_id)?;
         let new = new_tasks(tx, project, workflow, &inputs)?;

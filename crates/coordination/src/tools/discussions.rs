@@ -30,7 +30,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    caller::{Caller, TaskRef, not_found},
+    caller::{Caller, TaskRef, check_may_read, not_found},
     discussion_input::{ParticipantInput, PhaseInput, StartInput},
 };
 use crate::{
@@ -213,6 +213,7 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
     graph_change(move |tx, writer| {
         let project = writer.project.id;
         let caller = Caller::load(tx, project, author_run(writer))?;
+        check_may_read(tx, writer.author, "task")?;
         let task = resolve_task(tx, project, &caller, task.as_ref())?;
         // What the caller leaves open, the task says, and else the project.
         let defaults = own.or(&task.discussion).or(&writer.project.coordination.discussions);

@@ -1,9 +1,10 @@
 //! `emergent workflow`: list, follow, cancel and resume workflows, and change their budgets.
 
+use emergent_domain::text::counted;
 use emergent_wire::{
     budget::{AmountView, LimitView, PutWorkflowBudget},
     dispatch::ResumeWorkflow,
-    workflow::{WorkflowSummaryView, WorkflowView},
+    workflow::{WorkflowStateView, WorkflowSummaryView, WorkflowView},
 };
 use serde_json::json;
 
@@ -117,7 +118,7 @@ impl Workflow {
             Workflow::Cancel { workflow } => {
                 let workflow = resolve_id(client, &WORKFLOWS, &workflow).await?;
                 let path = format!("{}/cancel", watch_workflow::path(&workflow));
-                let cancelled: Received<WorkflowSummaryView> =
+                let cancelled: Received<WorkflowStateView> =
                     client.post(&path, &json!({})).await?.data().await?;
                 if as_json {
                     output::print_json(&cancelled)
@@ -130,7 +131,7 @@ impl Workflow {
                 let body = ResumeWorkflow { note, budget_usd, budget_tokens };
                 let path = format!("{}/resume", watch_workflow::path(&workflow));
                 let response = client.post_once(&path, &body, idempotency_key.as_deref()).await?;
-                let resumed: Received<WorkflowSummaryView> = response.data().await?;
+                let resumed: Received<WorkflowStateView> = response.data().await?;
                 if follow {
                     return watch_workflow::follow(client, &workflow, as_json).await;
                 }
@@ -206,7 +207,8 @@ async fn show(client: &Client, workflow: &WorkflowView) -> Result<()> {
 /// An amount as text: `1200 tokens, $0.0123`.
 pub fn amount_text(amount: &AmountView) -> String {
     let AmountView { tokens, usd } = amount;
-    if *usd > 0.0 { format!("{tokens} tokens, {}", money_text(*usd)) } else { format!("{tokens} tokens") }
+    let tokens = counted(*tokens, "token");
+    if *usd > 0.0 { format!("{tokens}, {}", money_text(*usd)) } else { tokens }
 }
 
 /// Dollars with at least two digits after the point, and at most six if they are needed: `$0.50`, `$0.001234`.
@@ -219,7 +221,7 @@ pub fn money_text(dollars: f64) -> String {
 /// A limit as text: `$5.00 and 100000 tokens`. `None` when there is no limit.
 pub fn limit_text(limit: &LimitView) -> Option<String> {
     let dollars = limit.usd.map(money_text);
-    let tokens = limit.tokens.map(|tokens| format!("{tokens} tokens"));
+    let tokens = limit.tokens.map(|tokens| counted(tokens, "token"));
     let limits: Vec<String> = dollars.into_iter().chain(tokens).collect();
     (!limits.is_empty()).then(|| limits.join(" and "))
 }

@@ -5,13 +5,14 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId},
     invalid::Invalid,
     task::MAX_TASKS,
+    token::Scope,
     workflow::Workflow,
 };
 use emergent_store::idempotency::{AcceptedWork, Answer};
 
 use crate::{
     ApiError, App,
-    auth::AsActor,
+    auth::{AsActor, Caller},
     extract::Json,
     idempotency::stored_answer,
     response::{Envelope, Result, accepted, ok},
@@ -26,7 +27,9 @@ use crate::{
 
 /// Starts a workflow and returns at once. Tasks in the request are validated as a whole: unknown keys,
 /// unknown agents and dependency cycles are refused, with the path of the field. Tasks that are in the graph
-/// already become tasks of the workflow. Every agent that could be started needs a model that can be called.
+/// already become tasks of the workflow; to name them or to search for them needs the scope `agents:read` as well, and
+/// those of a cancelled workflow that waited for a person or had a budget need `approvals:decide`. Every agent that could
+/// be started needs a model that can be called.
 #[utoipa::path(
     post, path = "/api/coordination/dispatch", tag = "coordination", operation_id = "dispatch",
     request_body = Dispatch,
@@ -37,9 +40,14 @@ use crate::{
 )]
 pub(super) async fn dispatch(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Json(body): Json<Dispatch>,
 ) -> Result<DispatchResponse> {
+    if body.task_ids.is_some() || body.root_task_id.is_some() || body.query.is_some() {
+        // Which tasks there are, and what a query finds, tells what is in them.
+        caller.require_scope(Scope::AgentsRead)?;
+    }
     let dry_run = body.dry_run;
     let dispatcher = &app.dispatcher;
     let named = resolve_tasks(&app, actor.project, &body).await?;
@@ -64,7 +72,7 @@ fn started(app: &App, workflow: &Workflow) -> Result<DispatchResponse> {
 }
 
 /// The answer to a request that started a workflow.
-pub(super) fn started_workflow(app: &App, work: AcceptedWork<'_>) -> Option<Answer> {
+pub(super) fn started_workflow(app: &App, _: &Caller, work: AcceptedWork<'_>) -> Option<Answer> {
     let AcceptedWork::Workflow(workflow) = work else { return None };
     stored_answer(started(app, workflow))
 }

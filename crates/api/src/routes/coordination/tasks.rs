@@ -59,7 +59,7 @@ pub(super) async fn get(
 }
 
 /// Adds a task to a workflow that has not ended. Without a workflow, the task stands alone and any
-/// agent or person can take it.
+/// agent or person can take it. While the workflow is escalated, this needs the scope `approvals:decide` as well.
 #[utoipa::path(
     post, path = "/api/coordination/tasks", tag = "coordination", operation_id = "addTask",
     request_body = AddTask,

@@ -3,18 +3,21 @@
 use axum::extract::State;
 use emergent_domain::{
     ids::WorkflowId,
+    token::Scope,
     workflow::{Workflow, WorkflowStatus},
 };
 use emergent_store::idempotency::{AcceptedWork, Answer};
 
 use crate::{
     App,
-    auth::{AsActor, InProject},
+    auth::{AsActor, Caller, InProject},
     extract::{Json, OptionalJson, Path, Query, paged_query},
     idempotency::stored_answer,
     response::{Envelope, Result, accepted, ok, page},
     views::{
-        coordination::{ListedWorkflowView, WorkflowSummaryView, WorkflowView},
+        coordination::{
+            ChangedWorkflowView, ListedWorkflowView, WorkflowStateView, WorkflowSummaryView, WorkflowView,
+        },
         coordination_budget::PutWorkflowBudget,
         coordination_dispatch::ResumeWorkflow,
         schema,
@@ -57,38 +60,42 @@ pub(super) async fn get(
     ok(app.dispatcher.workflow(project, id).await?)
 }
 
-/// Cancels a workflow and all its runs.
+/// Cancels a workflow and all its runs. Without the scope `agents:read`, the answer has only the id, the status and the time
+/// of the change.
 #[utoipa::path(
     post, path = "/api/coordination/workflows/{workflowId}/cancel", tag = "coordination",
     operation_id = "cancelWorkflow", params(("workflowId" = Uuid, Path)),
-    responses((status = 200, description = "The workflow, cancelled", body = Envelope<WorkflowSummaryView>)),
+    responses((status = 200, description = "The workflow, cancelled", body = Envelope<ChangedWorkflowView>)),
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path(id): Path<WorkflowId>,
-) -> Result<WorkflowSummaryView> {
-    ok::<WorkflowSummaryView>(app.dispatcher.cancel(actor, id).await?)
+) -> Result<ChangedWorkflowView> {
+    ok::<ChangedWorkflowView>(changed_view(&caller, app.dispatcher.cancel(actor, id).await?))
 }
 
 /// Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
 /// request replaces the current one. A workflow that is escalated needs the scope `approvals:decide` as well, and so does
-/// a budget that allows more than the current one.
+/// a budget that allows more than the current one. Without the scope `agents:read`, the answer has only the id, the status
+/// and the time of the change.
 #[utoipa::path(
     post, path = "/api/coordination/workflows/{workflowId}/resume", tag = "coordination",
     operation_id = "resumeWorkflow", params(("workflowId" = Uuid, Path)),
     request_body = Option<ResumeWorkflow>,
-    responses((status = 202, description = "The resumed workflow", body = Envelope<WorkflowSummaryView>)),
+    responses((status = 202, description = "The resumed workflow", body = Envelope<ChangedWorkflowView>)),
 )]
 pub(super) async fn resume(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path(id): Path<WorkflowId>,
     OptionalJson(body): OptionalJson<ResumeWorkflow>,
-) -> Result<WorkflowSummaryView> {
+) -> Result<ChangedWorkflowView> {
     let budget = body.budget()?;
     let resumed: Workflow = app.dispatcher.resume(actor, id, body.note, budget).await?;
-    accepted(resumed)
+    accepted(changed_view(&caller, resumed))
 }
 
 /// Replaces the budget of a workflow that has not ended, and records why and who did so. Raising or removing a limit
@@ -111,7 +118,20 @@ pub(super) async fn put_budget(
 }
 
 /// The answer to a request that resumed a workflow.
-pub(super) fn resumed_workflow(_: &App, work: AcceptedWork<'_>) -> Option<Answer> {
+pub(super) fn resumed_workflow(_: &App, caller: &Caller, work: AcceptedWork<'_>) -> Option<Answer> {
     let AcceptedWork::Workflow(workflow) = work else { return None };
-    stored_answer(accepted::<WorkflowSummaryView>(workflow.clone()))
+    stored_answer(accepted::<ChangedWorkflowView>(changed_view(caller, workflow.clone())))
+}
+
+/// What a caller is told of a workflow that it changed: without the right to read it, only what became of it.
+fn changed_view(caller: &Caller, workflow: Workflow) -> ChangedWorkflowView {
+    let whole = WorkflowSummaryView::from(workflow);
+    match caller.has_scope(Scope::AgentsRead) {
+        true => ChangedWorkflowView::Whole(Box::new(whole)),
+        false => ChangedWorkflowView::Brief(WorkflowStateView {
+            id: whole.id,
+            status: whole.status,
+            updated_at: whole.updated_at,
+        }),
+    }
 }
