@@ -26,7 +26,7 @@ use emergent_store::{
 };
 use serde_json::Map;
 
-use crate::{dispatchable::NameableAgents, transactions::new_event};
+use crate::{decision_rights::check_may_add, dispatchable::NameableAgents, transactions::new_event};
 
 const MAX_KEY_BYTES: usize = 64;
 const MAX_TITLE_BYTES: usize = 500;
@@ -155,7 +155,8 @@ fn start_event(workflow: &Workflow, tasks: usize) -> NewWorkflowEvent {
     new_event(None, workflow.started_by_run, &started, workflow.created_at)
 }
 
-/// Adds tasks to a workflow that has not ended.
+/// Adds tasks to a workflow that has not ended. One that waits for a person takes them from whoever may decide, and from
+/// its own agents.
 pub fn add_tasks(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
@@ -170,6 +171,7 @@ pub fn add_tasks(
         let message = format!("the workflow `{workflow}` is {} and takes no more tasks", locked.status);
         return Err(Error::Conflict { message });
     }
+    check_may_add(tx, writer, &locked)?;
     let references = TaskReferences::for_workflow(tx, writer, workflow)?;
     Invalid::if_any(references.problems(new, locked.settings.max_tasks))?;
     if new.is_empty() {

@@ -7,7 +7,7 @@ use emergent_domain::{
     agent::{Agent, AgentDefinition, Visibility},
     author::Author,
     coordination::CoordinationSettings,
-    ids::ProjectId,
+    ids::{AgentId, ProjectId},
     pack::nearest_name,
 };
 use emergent_store::{Result, Tx, agents};
@@ -45,7 +45,13 @@ impl NameableAgents {
             Author::Token { .. } => agent.definition.visibility != Visibility::Internal,
             Author::Run { .. } | Author::System => agent.definition.is_dispatchable(),
         };
-        let (nameable, internal): (Vec<&Agent>, Vec<&Agent>) = all.iter().partition(may_name);
+        // An id is that agent's, whatever name another one has. New agents cannot have such a name.
+        let is_id_of_another = |agent: &&Agent| {
+            let id = agent.definition.name.parse::<AgentId>();
+            id.is_ok_and(|id| all.iter().any(|other| other.id == id && other.id != agent.id))
+        };
+        let (nameable, internal): (Vec<&Agent>, Vec<&Agent>) =
+            all.iter().filter(|agent| !is_id_of_another(agent)).partition(may_name);
         let names = |agents: Vec<&Agent>| agents.iter().map(|agent| agent.definition.name.clone()).collect();
         Self { names: names(nameable), internal: names(internal) }
     }

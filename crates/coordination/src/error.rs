@@ -33,6 +33,13 @@ pub enum Error {
         Scope::ApprovalsDecide
     )]
     MayNotRaiseBudget { id: String },
+    /// Taking the tasks of a cancelled workflow would pass the decision about it, or its budget.
+    #[error(
+        "workflow `{id}` {why}: another one takes its tasks only for a token with the scope `{}`; without it, create new \
+         tasks for what is left to be done",
+        Scope::ApprovalsDecide
+    )]
+    MayNotTakeOver { id: String, why: &'static str },
     /// Somebody decided about this item of the inbox before, or it needs nobody any more.
     #[error("{}", decided_message(.0))]
     Decided(Box<InboxItem>),

@@ -14,6 +14,7 @@ mod apply;
 mod attempts;
 mod connected_dispatcher;
 pub mod create;
+mod decision_rights;
 mod discussion;
 mod dispatch_loop;
 mod dispatchable;

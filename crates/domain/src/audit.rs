@@ -46,6 +46,16 @@ string_enum! {
         ConversationDelete = "conversation.delete",
         DiscussionDecide = "discussion.decide",
         WorkflowSetBudget = "workflow.set_budget",
+        /// A workflow that waited for a person goes on.
+        WorkflowResume = "workflow.resume",
+        /// A workflow that waited for a person is given up.
+        WorkflowCancel = "workflow.cancel",
+        /// Another workflow takes the tasks of a cancelled one that waited for a person or had a budget.
+        WorkflowTakeOver = "workflow.take_over",
+        /// A task of a workflow that waits for a person is tried again, given to another agent, or skipped.
+        TaskRetry = "task.retry",
+        TaskReassign = "task.reassign",
+        TaskSkip = "task.skip",
         RunRevert = "run.revert",
         RunBulkCancel = "run.bulk_cancel",
         RunBulkResume = "run.bulk_resume",
@@ -92,6 +102,12 @@ impl AuditAction {
             | Self::ConversationDelete
             | Self::DiscussionDecide
             | Self::WorkflowSetBudget
+            | Self::WorkflowResume
+            | Self::WorkflowCancel
+            | Self::WorkflowTakeOver
+            | Self::TaskRetry
+            | Self::TaskReassign
+            | Self::TaskSkip
             | Self::RunRevert
             | Self::RunBulkCancel
             | Self::RunBulkResume

@@ -309,6 +309,20 @@ pub fn list_events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, limit: usize) ->
     tx.query(&sql, params![id, after, limit], WorkflowEvent::from_row)
 }
 
+/// When a workflow began to wait for a person, with the reasons, and when it was resumed (`None`), in order.
+pub fn list_escalations(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<Option<String>>> {
+    tx.query(
+        "SELECT type, data FROM workflow_events
+         WHERE workflow_id = $1 AND type IN ('escalated', 'workflow_resumed') ORDER BY seq",
+        params![id],
+        |row| {
+            let (type_, data): (String, Value) = (row.get(0)?, row.read(1, "workflow_events", "data")?);
+            let reason = data.get("reason").and_then(Value::as_str).unwrap_or_default();
+            Ok((type_ == "escalated").then(|| reason.to_owned()))
+        },
+    )
+}
+
 /// The type and the data of the newest event about a task; `None` when there is none. Retries of model calls
 /// change nothing about a task and are left out.
 pub fn latest_task_event(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Result<Option<(String, Value)>> {

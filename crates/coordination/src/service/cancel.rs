@@ -21,9 +21,11 @@ use tracing::warn;
 
 use super::{
     changes::{check_note, token_of},
+    decision_audit::record_cancel,
     inbox::DecidedIn,
 };
 use crate::{
+    decision_rights::CANCELLING_REASON,
     dispatcher::Dispatcher,
     error::{Error, Result},
     session_end::end_open_sessions,
@@ -33,9 +35,6 @@ use crate::{
 
 /// The reason that the runs and tasks of a cancelled workflow record.
 const CANCELLED_REASON: &str = "its workflow was cancelled";
-/// Why a workflow waits for a person whose tasks are being ended.
-const CANCELLING_REASON: &str =
-    "it is being cancelled, and some of its tasks have ended: cancel it again to end the others";
 /// How many tasks one transaction ends, if there are too many for a single one.
 pub(super) const TASK_BATCH: usize = 64;
 
@@ -85,6 +84,7 @@ impl Dispatcher {
             let now = graph.clock().now();
             decided_in.check(tx, &workflow, now)?;
             store_decision(tx, actor, id, decided_in, reason.clone(), now)?;
+            record_cancel(tx, actor, &workflow, decided_in, now)?;
             let from = workflow.status;
             workflow.status = WorkflowStatus::Cancelled;
             workflow.escalation = None;
@@ -153,6 +153,7 @@ impl Dispatcher {
             if is_being_cancelled(&workflow) {
                 return Ok::<_, Error>(cancelled);
             }
+            record_cancel(tx, actor, &workflow, decided_in, now)?;
             let from = workflow.status;
             let (reason, options) =
                 (CANCELLING_REASON.to_owned(), ["resume", "cancel"].map(str::to_owned).to_vec());

@@ -6,16 +6,16 @@ use emergent_domain::{
     ids::TokenId,
     invalid::Invalid,
     task::{Task, TaskStatus},
-    token::Scope,
-    workflow::{Limit, Workflow, WorkflowStatus},
+    workflow::{Workflow, WorkflowStatus},
     workflow_event::{EventActor, WorkflowEventBody},
 };
 use emergent_graph::WriteContext;
-use emergent_rules::workflow::threading::append_failure;
-use emergent_store::{Tx, inbox_items, tasks, tokens, workflows};
+use emergent_rules::workflow::threading::append_note;
+use emergent_store::{Tx, inbox_items, tasks, workflows};
 use serde_json::{Value, json};
 
 use crate::{
+    decision_rights::check_may_decide,
     error::{Error, Result},
     transactions::new_event,
 };
@@ -45,48 +45,10 @@ pub(super) fn check_not_ended(workflow: &Workflow) -> Result<()> {
     }
 }
 
-/// Refuses a decision about what waits for a person, unless the author may decide: a token with the scope of decisions,
-/// or a command that works on the data folder. A run never may, whatever started it. The check is made in the
-/// transaction of the decision, because a workflow can be escalated after a request was authorised.
-pub(super) fn check_may_decide(
-    tx: &mut Tx<'_>,
-    author: Author,
-    what: &'static str,
-    id: impl ToString,
-) -> Result<()> {
-    if may_decide(tx, author)? { Ok(()) } else { Err(Error::MayNotDecide { what, id: id.to_string() }) }
-}
-
-/// Refuses a budget that allows more than the one before, unless the author may decide. Otherwise whoever may start
-/// workflows could spend more with those of others, and would not need the decision about one that used up its budget.
-pub(super) fn check_may_raise(
-    tx: &mut Tx<'_>,
-    author: Author,
-    workflow: &Workflow,
-    limit: Limit,
-) -> Result<()> {
-    if limit.is_within(workflow.settings.budget) || may_decide(tx, author)? {
-        return Ok(());
-    }
-    Err(Error::MayNotRaiseBudget { id: workflow.id.to_string() })
-}
-
-fn may_decide(tx: &mut Tx<'_>, author: Author) -> Result<bool> {
-    Ok(match author {
-        Author::System => true,
-        Author::Run { .. } => false,
-        Author::Token { id } => {
-            tokens::get(tx, id)?.is_some_and(|token| token.scopes.contains(&Scope::ApprovalsDecide))
-        }
-    })
-}
-
 /// The properties that make a task pending again, even if its retries are used up.
 pub(super) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&str>) -> Value {
     let failure_context = match note {
-        Some(note) => {
-            append_failure(&task.failure_context, task.retry_count + 1, &format!("A person says: {note}"))
-        }
+        Some(note) => append_note(&task.failure_context, note),
         None => task.failure_context.clone(),
     };
     let assigned = match agent {

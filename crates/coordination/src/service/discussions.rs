@@ -19,8 +19,9 @@ use emergent_rules::workflow::discussion::{DiscussionAction, next_action};
 use emergent_store::{Tx, audit, inbox_items, objects, relationships, workflows};
 use serde_json::{Value, json};
 
-use super::changes::{check_may_decide, check_not_ended, check_note, resume_workflow, token_of};
+use super::changes::{check_not_ended, check_note, resume_workflow, token_of};
 use crate::{
+    decision_rights::check_may_decide,
     discussion::{decision_json, load_discussion},
     dispatcher::Dispatcher,
     error::{Error, Result},

@@ -16,12 +16,15 @@ use emergent_net::trace_context;
 use emergent_store::{Tx, agents, idempotency::accept_once, projects, workflows as store_workflows};
 use serde_json::{Value, json};
 
-use super::{budgets::check_day_budget, changes::retry_properties, dry_run::DryRun};
+use super::{
+    budgets::check_day_budget, changes::retry_properties, decision_audit::record_take_over, dry_run::DryRun,
+};
 use crate::{
     create::{
         CreatedWorkflow, NewWorkflow, add_tasks, create_workflow_with_origin, quorum_problem, record_start,
         workflow_row,
     },
+    decision_rights::check_may_take_over,
     dispatchable::NameableAgents,
     dispatcher::Dispatcher,
     error::{Error, Result},
@@ -174,7 +177,8 @@ fn request_origin() -> WorkflowOrigin {
 }
 
 /// Takes those of these tasks from their workflows that belong to cancelled ones, and makes them pending unless they
-/// are completed. Returns all tasks as they are now.
+/// are completed. What waited for a person, or had a budget, is taken by whoever may decide. Returns all tasks as they
+/// are now.
 fn take_from_cancelled(
     tx: &mut Tx<'_>,
     graph: &Graph,
@@ -188,6 +192,10 @@ fn take_from_cancelled(
         let Some(workflow) = store_workflows::lock(tx, actor.project, id)? else { continue };
         if workflow.status != WorkflowStatus::Cancelled {
             return Err(Error::Conflict(format!("the workflow `{id}` is {}: try again", workflow.status)));
+        }
+        if let Some(why) = check_may_take_over(tx, actor.author, &workflow)? {
+            let count = tasks.iter().filter(|task| task.workflow == Some(id)).count();
+            record_take_over(tx, actor, &workflow, count, why, graph.clock().now())?;
         }
         let (mut writer, _) = graph.workflow_write_context(tx, actor, id)?;
         writer.reason = Some("its workflow was cancelled, and another one takes it".to_owned());

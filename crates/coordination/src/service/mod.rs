@@ -3,6 +3,7 @@
 pub(crate) mod budgets;
 mod cancel;
 mod changes;
+mod decision_audit;
 pub(crate) mod discussions;
 pub(crate) mod dispatch;
 pub(crate) mod dry_run;

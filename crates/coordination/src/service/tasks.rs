@@ -11,7 +11,10 @@ use emergent_graph::Actor;
 use emergent_store::{Tx, objects as rows, runs, workflows};
 use serde_json::{Value, json};
 
-use super::changes::{check_not_ended, check_note, resume_workflow, retry_properties};
+use super::{
+    changes::{check_not_ended, check_note, resume_workflow, retry_properties},
+    decision_audit::record_task_command,
+};
 use crate::{
     dispatchable::NameableAgents,
     dispatcher::Dispatcher,
@@ -64,6 +67,7 @@ impl Dispatcher {
             }
             if let Some(workflow) = workflow {
                 let now = graph.clock().now();
+                record_task_command(tx, actor, &workflow, &current, &command, now)?;
                 let moved = TaskMove { by: Some(EventActor::Person), ..TaskMove::new(reason) };
                 let event = match command {
                     TaskCommand::Skip { .. } => WorkflowEventBody::TaskSkipped(moved),

@@ -1,18 +1,22 @@
 //! Changes the budget of a workflow that has not ended.
 
 use emergent_domain::{
-    audit::{AuditAction, NewAuditEntry},
     author::Author,
     ids::WorkflowId,
     invalid::Invalid,
+    text::counted,
     workflow::{Limit, Workflow, WorkflowStatus},
     workflow_event::{EventActor, WorkflowEventBody},
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, audit, workflows};
+use emergent_store::{Tx, workflows};
 
-use super::changes::{check_may_decide, check_may_raise, check_not_ended, check_note};
+use super::{
+    changes::{check_not_ended, check_note},
+    decision_audit::record_budget,
+};
 use crate::{
+    decision_rights::{check_may_decide, check_may_raise},
     dispatcher::Dispatcher,
     error::{Error, Result},
     transactions::{lock_workflow, new_event},
@@ -45,6 +49,7 @@ impl Dispatcher {
             if before == limit {
                 return Ok(workflow);
             }
+            record_budget(tx, actor, &workflow, limit, now)?;
             workflow.settings.budget = limit;
             workflow.updated_at = now;
             workflows::set_settings(tx, id, &workflow.settings)?;
@@ -53,14 +58,6 @@ impl Dispatcher {
             workflows::bump_revision(tx, actor.project, id)?;
             let changed = budget_changed(actor.author, before, limit, reason.as_deref());
             workflows::append_events(tx, id, &[new_event(None, None, &changed, now)])?;
-            let subject = first_line(&workflow);
-            let entry = NewAuditEntry::new(AuditAction::WorkflowSetBudget, Some(actor.project), subject)
-                .id(id)
-                .detail("microusd", limit.microusd)
-                .detail("tokens", limit.tokens)
-                .detail("microusdBefore", before.microusd)
-                .detail("tokensBefore", before.tokens);
-            audit::record(tx, &entry, now)?;
             Ok::<_, Error>(workflow)
         };
         self.executor().graph().db().write(work).await
@@ -78,10 +75,6 @@ fn check_takes_budget(workflow: &Workflow) -> Result<()> {
          `--budget-tokens N`",
         id = workflow.id
     )))
-}
-
-fn first_line(workflow: &Workflow) -> &str {
-    workflow.description.lines().next().unwrap_or_default()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "exact up to nine billion dollars")]
@@ -104,7 +97,7 @@ fn budget_changed(author: Author, before: Limit, limit: Limit, reason: Option<&s
 
 /// A limit as text: `$5.00 and 100000 tokens`, or `no limit`.
 fn limit_text(limit: Limit) -> String {
-    let parts = [limit.microusd.map(dollars), limit.tokens.map(|tokens| format!("{tokens} tokens"))];
+    let parts = [limit.microusd.map(dollars), limit.tokens.map(|tokens| counted(tokens, "token"))];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "no limit".to_owned() } else { parts.join(" and ") }
 }

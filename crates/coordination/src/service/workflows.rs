@@ -22,11 +22,13 @@ use emergent_store::{
 
 use super::{
     cancel::TASK_BATCH,
-    changes::{check_may_decide, check_may_raise, check_note, resume_workflow, retry_properties},
+    changes::{check_note, resume_workflow, retry_properties},
+    decision_audit::{record_budget, record_resume},
     discussions::is_undecided,
     inbox::DecidedIn,
 };
 use crate::{
+    decision_rights::{check_may_decide, check_may_raise},
     dispatcher::Dispatcher,
     error::{Error, Result},
     foreign_blockers::load_foreign_blockers,
@@ -210,9 +212,12 @@ impl Dispatcher {
             let mut workflow = lock_workflow(tx, actor.project, id)?;
             check_resumable(tx, actor, &workflow)?;
             check_discussion_decided(tx, &workflow)?;
-            decided_in.check(tx, &workflow, graph.clock().now())?;
+            let now = graph.clock().now();
+            decided_in.check(tx, &workflow, now)?;
+            record_resume(tx, actor, &workflow, decided_in, now)?;
             if let Some(limit) = budget {
                 check_may_raise(tx, actor.author, &workflow, limit)?;
+                record_budget(tx, actor, &workflow, limit, now)?;
                 workflow.settings.budget = limit;
                 workflows::set_settings(tx, id, &workflow.settings)?;
             }

@@ -28,7 +28,7 @@ const parse = (raw: RawSearch) => ({
 })
 
 /** Kinds of targets, each of which stands for all actions on it. */
-const KINDS = ['agent', 'approval', 'budget', 'conversation', 'mcp_server', 'product', 'project', 'run', 'secret', 'session', 'token', 'trigger', 'workflow']
+const KINDS = ['agent', 'approval', 'budget', 'conversation', 'discussion', 'mcp_server', 'product', 'project', 'run', 'secret', 'session', 'task', 'token', 'trigger', 'workflow']
 
 export function AuditPage() {
   const [search, change] = useUrlState(parse)
