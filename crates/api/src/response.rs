@@ -6,9 +6,13 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use emergent_domain::cursor::{Cursor, ResultPage};
+use emergent_domain::{
+    cursor::{Cursor, ResultPage},
+    token::Scope,
+};
 use emergent_store::{idempotency::Answer, read_memory::has_large_rows};
 pub(crate) use emergent_wire::envelope::Envelope;
+use emergent_wire::withheld::Withhold;
 use serde::Serialize;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -16,6 +20,7 @@ use tokio::{
 };
 
 use crate::{
+    auth::Caller,
     error::{ApiError, JSON_END},
     views::IntoView,
 };
@@ -52,6 +57,14 @@ pub(crate) fn accepted<T>(data: impl IntoView<T>) -> Result<T> {
 /// 201 if `is_new`, or 200 for data that existed before.
 pub(crate) fn created_if<T>(is_new: bool, data: impl IntoView<T>) -> Result<T> {
     if is_new { created(data) } else { ok(data) }
+}
+
+/// The answer to a write: whole for a caller with the scope `read`, and otherwise only what identifies the result.
+/// Without this, whoever may write could read everything by changing nothing.
+pub(crate) fn written<T: Withhold>(caller: &Caller, read: Scope, answer: Result<T>) -> Result<T> {
+    let answer = answer?;
+    let may_read = caller.token.scopes.contains(&read);
+    Ok(if may_read { answer } else { ApiResponse { data: answer.data.withhold(), ..answer } })
 }
 
 /// 200 with one page of a list, and the cursor of the next page in `x-next-cursor`.

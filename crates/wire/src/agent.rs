@@ -60,6 +60,11 @@ pub struct AgentView {
     /// What is probably a mistake: patterns in `tools` that match no tool, and a `model` whose script is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<AgentWarningView>,
+    /// True in the answer to a write of somebody who may not read: only what identifies the result is there, and the other
+    /// fields are empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub withheld: bool,
 }
 
 /// Something in a definition that is probably a mistake.
@@ -107,6 +112,7 @@ impl From<Agent> for AgentView {
             created_at: agent.created_at,
             updated_at: agent.updated_at,
             warnings: Vec::new(),
+            withheld: false,
         }
     }
 }

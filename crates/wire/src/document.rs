@@ -33,6 +33,11 @@ pub struct DocumentView {
     /// The extracted text, when it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// True in the answer to a write of somebody who may not read: only what identifies the result is there, and the other
+    /// fields are empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub withheld: bool,
 }
 
 impl From<Document> for DocumentView {
@@ -48,6 +53,7 @@ impl From<Document> for DocumentView {
             chunk_count: document.chunk_count,
             created_at: document.created_at,
             text: None,
+            withheld: false,
         }
     }
 }

@@ -52,5 +52,6 @@ pub mod tool;
 pub mod tool_call;
 pub mod traverse;
 pub mod trigger;
+pub mod withheld;
 pub mod workflow;
 pub mod workflow_event;

@@ -51,6 +51,11 @@ pub struct ObjectView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, max_items = 50)]
     pub sources: Vec<SourceView>,
+    /// True in the answer to a write of somebody who may not read: only what identifies the result is there, and the other
+    /// fields are empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub withheld: bool,
 }
 
 impl From<Object> for ObjectView {
@@ -69,6 +74,7 @@ impl From<Object> for ObjectView {
             author: object.author.into(),
             reason: object.reason,
             sources: Vec::new(),
+            withheld: false,
         }
     }
 }

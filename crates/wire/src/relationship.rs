@@ -51,6 +51,11 @@ pub struct RelationshipView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, max_items = 50)]
     pub sources: Vec<SourceView>,
+    /// True in the answer to a write of somebody who may not read: only what identifies the result is there, and the other
+    /// fields are empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub withheld: bool,
 }
 
 impl From<Relationship> for RelationshipView {
@@ -69,6 +74,7 @@ impl From<Relationship> for RelationshipView {
             author: edge.author.into(),
             reason: edge.reason,
             sources: Vec::new(),
+            withheld: false,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Creates, changes and deletes agents.
 
 use axum::extract::State;
-use emergent_domain::{invalid::Invalid, pack::nearest_name};
+use emergent_domain::{invalid::Invalid, pack::nearest_name, token::Scope};
 use emergent_executor::agents::{Save, UnchangedTrigger};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -9,9 +9,9 @@ use utoipa::IntoParams;
 use super::read::with_warnings;
 use crate::{
     App,
-    auth::AsActor,
+    auth::{AsActor, Caller},
     extract::{AgentPath, Json, Query},
-    response::{Envelope, Result, created_if, ok},
+    response::{Envelope, Result, created_if, ok, written},
     views::agent::{AgentView, CreateAgent, UpdateAgent},
 };
 
@@ -71,7 +71,7 @@ fn check_provider(app: &App, provider: Option<&str>) -> std::result::Result<(), 
 
 /// Changes an agent. Active runs keep the version they started with. A change without effect creates no
 /// version. A request that names `trigger` activates its schedule again if that was suspended. With `dryRun`, nothing is
-/// changed.
+/// changed. Without the scope `agents:read`, the answer has only what identifies the agent.
 #[utoipa::path(
     patch, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "updateAgent",
     params(("agentId" = String, Path, description = "The id or the name of an agent"), SaveQuery), request_body = UpdateAgent,
@@ -79,6 +79,7 @@ fn check_provider(app: &App, provider: Option<&str>) -> std::result::Result<(), 
 )]
 pub(super) async fn update(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     AgentPath(agent): AgentPath,
     Query(query): Query<SaveQuery>,
@@ -93,11 +94,12 @@ pub(super) async fn update(
     let change = move |before| body.apply_to(before);
     let saved = app.executor.update_agent_with(actor, agent, expected, trigger, query.save(), change);
     let changed = saved.await?;
-    ok(with_warnings(&app, actor.project, changed).await)
+    written(&caller, Scope::AgentsRead, ok(with_warnings(&app, actor.project, changed).await))
 }
 
 /// Deletes an agent. Its runs stay readable, and queued runs still start. An agent that a product's job
-/// starts cannot be deleted while the job exists.
+/// starts cannot be deleted while the job exists. Without the scope `agents:read`, the answer has only what identifies the
+/// agent.
 #[utoipa::path(
     delete, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "deleteAgent",
     params(("agentId" = String, Path, description = "The id or the name of an agent")),
@@ -105,8 +107,9 @@ pub(super) async fn update(
 )]
 pub(super) async fn delete(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     AgentPath(agent): AgentPath,
 ) -> Result<AgentView> {
-    ok(app.executor.delete_agent(actor, agent).await?)
+    written(&caller, Scope::AgentsRead, ok(app.executor.delete_agent(actor, agent).await?))
 }

@@ -1,17 +1,18 @@
 //! `POST /api/documents`: ingests a document.
 
 use axum::extract::State;
+use emergent_domain::token::Scope;
 
 use super::upload::Upload;
 use crate::{
     App,
-    auth::AsActor,
-    response::{Envelope, Result, created_if},
+    auth::{AsActor, Caller},
+    response::{Envelope, Result, created, ok, written},
     views::document::{CreateDocument, DocumentView, UploadDocument},
 };
 
 /// Ingests a document (text, Markdown, HTML or PDF) and makes it searchable. The same content again
-/// returns the existing document.
+/// returns the existing document; without the scope `graph:read`, only with what identifies it.
 #[utoipa::path(
     post, path = "/api/documents", tag = "documents", operation_id = "createDocument",
     request_body(content(
@@ -25,9 +26,13 @@ use crate::{
 )]
 pub(super) async fn create(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Upload(document): Upload,
 ) -> Result<DocumentView> {
     let (document, is_new) = app.graph.create_document(actor, document).await?;
-    created_if(is_new, document)
+    if is_new {
+        return created(document);
+    }
+    written(&caller, Scope::GraphRead, ok(document))
 }

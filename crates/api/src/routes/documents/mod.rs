@@ -18,10 +18,10 @@ use uuid::Uuid;
 use crate::{
     App,
     access::Routes,
-    auth::{AsActor, InProject},
+    auth::{AsActor, Caller, InProject},
     endpoint::routes,
     extract::{BodyLimits, Json, Paging, Path, Query, paged_query},
-    response::{Envelope, Result, ok, page},
+    response::{Envelope, Result, ok, page, written},
     views::{
         document::{ChunkView, DocumentObjectView, DocumentView},
         search::{ChunkQuery, ChunkSearchView, SearchChunks, chunk_query},
@@ -104,7 +104,7 @@ async fn get(
     ok(document.with_text(app.graph.document_text(project, id).await?))
 }
 
-/// Deletes a document and its chunks.
+/// Deletes a document and its chunks. Without the scope `graph:read`, the answer has only what identifies the document.
 #[utoipa::path(
     delete, path = "/api/documents/{id}", tag = "documents", operation_id = "deleteDocument",
     params(("id" = Uuid, Path)),
@@ -112,10 +112,11 @@ async fn get(
 )]
 async fn delete(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path(id): Path<DocumentId>,
 ) -> Result<DocumentView> {
-    ok(app.graph.delete_document(actor, id).await?)
+    written(&caller, GraphRead, ok(app.graph.delete_document(actor, id).await?))
 }
 
 /// Lists the chunks of a document, in the order of its text.

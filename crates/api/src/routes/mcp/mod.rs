@@ -14,6 +14,7 @@ mod origin;
 mod resource_watch;
 mod resources;
 mod tool_calls;
+mod withheld;
 
 use std::{convert::Infallible, sync::Arc};
 

@@ -12,7 +12,7 @@ use emergent_tools::{Effect, ExternalContent, GraphChange, GuardedOutput, Tool, 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{database_errors::change_failure, host::McpCaller};
+use super::{database_errors::change_failure, host::McpCaller, withheld::answer_for};
 
 impl McpCaller {
     /// Returns the author of the caller's writes.
@@ -49,7 +49,7 @@ async fn finish(
         GuardedOutput::Error(reason) => tool_error(&reason),
         GuardedOutput::Change(change) if matches!(info.effect, Effect::Writes { .. }) => {
             match commit(executor, caller, change).await {
-                Ok(value) => success(&guard.truncate_for(info, value)),
+                Ok(value) => success(&guard.truncate_for(info, answer_for(caller, info, value))),
                 Err(graph::Error::Store(error)) => tool_error(&change_failure(error)?),
                 Err(refused) => tool_error(&refused.to_string()),
             }

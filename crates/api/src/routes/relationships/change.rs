@@ -1,22 +1,23 @@
 //! Changes, deletes and restores a relationship.
 
 use axum::extract::State;
-use emergent_domain::ids::RelationshipId;
+use emergent_domain::{ids::RelationshipId, token::Scope};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::{
     App,
-    auth::AsActor,
+    auth::{AsActor, Caller},
     extract::{Json, Path, Query},
-    response::{Envelope, Result, ok},
+    response::{Envelope, Result, ok, written},
     views::{
         expected_version,
         relationship::{RelationshipView, UpdateRelationship},
     },
 };
 
-/// Changes the properties or the weight of a relationship.
+/// Changes the properties or the weight of a relationship. Without the scope `graph:read`, the answer has only what
+/// identifies the relationship.
 #[utoipa::path(
     patch, path = "/api/graph/relationships/{id}", tag = "relationships",
     operation_id = "updateRelationship",
@@ -25,11 +26,12 @@ use crate::{
 )]
 pub(super) async fn update(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path(id): Path<RelationshipId>,
     Json(body): Json<UpdateRelationship>,
 ) -> Result<RelationshipView> {
-    ok(app.graph.update_relationship(actor, id, body.into()).await?)
+    written(&caller, Scope::GraphRead, ok(app.graph.update_relationship(actor, id, body.into()).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -42,7 +44,7 @@ pub(super) struct ExpectedVersion {
     expected_version: Option<i64>,
 }
 
-/// Deletes a relationship.
+/// Deletes a relationship. Without the scope `graph:read`, the answer has only what identifies the relationship.
 #[utoipa::path(
     delete, path = "/api/graph/relationships/{id}", tag = "relationships",
     operation_id = "deleteRelationship",
@@ -51,11 +53,16 @@ pub(super) struct ExpectedVersion {
 )]
 pub(super) async fn delete(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path(id): Path<RelationshipId>,
     Query(expected): Query<ExpectedVersion>,
 ) -> Result<RelationshipView> {
-    ok(app.graph.delete_relationship(actor, id, expected.expected_version).await?)
+    written(
+        &caller,
+        Scope::GraphRead,
+        ok(app.graph.delete_relationship(actor, id, expected.expected_version).await?),
+    )
 }
 
 /// Restores a deleted relationship, if both its ends exist and no other relationship of its type connects them.
@@ -67,8 +74,9 @@ pub(super) async fn delete(
 )]
 pub(super) async fn restore(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path(id): Path<RelationshipId>,
 ) -> Result<RelationshipView> {
-    ok(app.graph.restore_relationship(actor, id).await?)
+    written(&caller, Scope::GraphRead, ok(app.graph.restore_relationship(actor, id).await?))
 }

@@ -1,20 +1,21 @@
 //! Creates one relationship, or many in one request.
 
 use axum::extract::State;
-use emergent_domain::{ids::ObjectId, relationship::NewRelationship};
+use emergent_domain::{ids::ObjectId, relationship::NewRelationship, token::Scope};
 
 use crate::{
     App,
-    auth::AsActor,
+    auth::{AsActor, Caller},
     extract::Json,
-    response::{Envelope, Result, created_if, list},
+    response::{Envelope, Result, created, list, ok, written},
     views::{
         bulk::{BulkItem, BulkRelationships, check_count},
         relationship::{CreateRelationship, RelationshipView},
     },
 };
 
-/// Creates a relationship between two objects. If the same relationship exists, it is returned.
+/// Creates a relationship between two objects. If the same relationship exists, it is returned; without the scope
+/// `graph:read`, only with what identifies it.
 #[utoipa::path(
     post, path = "/api/graph/relationships", tag = "relationships", operation_id = "createRelationship",
     request_body = CreateRelationship,
@@ -25,17 +26,22 @@ use crate::{
 )]
 pub(super) async fn create(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Json(body): Json<CreateRelationship>,
 ) -> Result<RelationshipView> {
     let from = app.graph.resolve_object(actor.project, body.from_id.clone()).await?;
     let to = app.graph.resolve_object(actor.project, body.to_id.clone()).await?;
     let (relationship, is_new) = app.graph.create_relationship(actor, body.into_new(from, to)).await?;
-    created_if(is_new, relationship)
+    if is_new {
+        return created(relationship);
+    }
+    written(&caller, Scope::GraphRead, ok(relationship))
 }
 
 /// Creates up to 1,000 relationships. The response has, in order, the relationship or the error of each
-/// item. With `atomic`, the first error refuses all of them.
+/// item. With `atomic`, the first error refuses all of them. Without the scope `graph:read`, the response has only what
+/// identifies the relationships.
 #[utoipa::path(
     post, path = "/api/graph/relationships/bulk", tag = "relationships",
     operation_id = "bulkCreateRelationships", request_body = BulkRelationships,
@@ -45,6 +51,7 @@ pub(super) async fn create(
 )]
 pub(super) async fn bulk(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Json(body): Json<BulkRelationships>,
 ) -> Result<Vec<BulkItem<RelationshipView>>> {
@@ -55,7 +62,8 @@ pub(super) async fn bulk(
     if body.atomic {
         // The first end that names nothing refuses all items.
         let relationships = resolved.into_iter().collect::<emergent_graph::Result<_>>()?;
-        return list(app.graph.bulk_create_relationships(actor, relationships, true).await?);
+        let results = app.graph.bulk_create_relationships(actor, relationships, true).await?;
+        return written(&caller, Scope::GraphRead, list(results));
     }
     let mut failures = Vec::new();
     let mut relationships = Vec::with_capacity(resolved.len());
@@ -70,7 +78,8 @@ pub(super) async fn bulk(
     for (index, failure) in failures {
         results.insert(index, Err(failure));
     }
-    list(results)
+    // Some of them may have been there before.
+    written(&caller, Scope::GraphRead, list(results))
 }
 
 /// Puts the ends of the items, two for each, into them. An item whose end was not found is an error.
