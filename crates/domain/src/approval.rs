@@ -4,6 +4,7 @@
 mod condition;
 mod decision;
 mod request;
+mod spelling;
 mod title;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use crate::{
 
 pub use decision::{Choice, Decision, DecisionError, NewDecision};
 pub use request::{Approval, ApprovalKind, ApprovalStatus, Question, call_text};
+pub use spelling::{ObjectNames, other_spellings, references};
 
 const MAX_RULES: usize = 100;
 const MAX_PATTERNS: usize = 100;
@@ -115,8 +117,19 @@ impl<'a> ToolFacts<'a> {
 /// Decides about one call. The first rule that matches decides. Without one the call is allowed, except that a
 /// destructive tool of an external server has to be approved.
 pub fn decide(rules: &[ApprovalRule], tool: &ToolFacts<'_>, input: &Value) -> Verdict {
+    decide_spelt(rules, tool, input, &[])
+}
+
+/// Like [`decide`], for an input that names objects: `others` are the input with their other names. A rule that asks or
+/// denies matches if one spelling does, and a rule that allows if all do.
+pub fn decide_spelt(
+    rules: &[ApprovalRule],
+    tool: &ToolFacts<'_>,
+    input: &Value,
+    others: &[Value],
+) -> Verdict {
     for (index, rule) in rules.iter().enumerate() {
-        if rule.matches(tool, input) {
+        if rule.matches(tool, input, others) {
             return match rule.action {
                 Action::Allow => Verdict::Allow,
                 Action::Ask => Verdict::Ask { expires_in: rule.expires_in, on_expiry: rule.on_expiry },
@@ -133,9 +146,16 @@ pub fn decide(rules: &[ApprovalRule], tool: &ToolFacts<'_>, input: &Value) -> Ve
 impl ApprovalRule {
     /// Whether the rule names the tool and all its conditions hold for the input. What cannot be understood is not
     /// let through.
-    fn matches(&self, tool: &ToolFacts<'_>, input: &Value) -> bool {
-        tool_name::grant_for(&self.tools, &tool.names_for(self.action)).is_some()
-            && condition::hold(&self.when, self.action, input)
+    fn matches(&self, tool: &ToolFacts<'_>, input: &Value, others: &[Value]) -> bool {
+        if tool_name::grant_for(&self.tools, &tool.names_for(self.action)).is_none() {
+            return false;
+        }
+        let mut spellings = std::iter::once(input).chain(others);
+        let holds = |spelling| condition::hold(&self.when, self.action, spelling);
+        match self.action {
+            Action::Allow => spellings.all(holds),
+            Action::Ask | Action::Deny => spellings.any(holds),
+        }
     }
 }
 

@@ -25,10 +25,7 @@ use tracing::info;
 
 pub use emergent_store::approvals::ApprovalFilter;
 
-use crate::{
-    Error, Executor, Result, client_tools,
-    run_driver::{approvals::denying_rule, ask_user},
-};
+use crate::{Error, Executor, Result, client_tools, run_driver::ask_user};
 
 /// The reason of the decision about a request whose time is up.
 const EXPIRED_REASON: &str = "nobody decided in time";
@@ -161,13 +158,20 @@ impl Executor {
             Some(tool) => {
                 let guard = &self.settings().guard;
                 let checked = guard.check(self.graph(), approval.project, tool.as_ref(), input).await;
-                checked.and_then(|input| match denying_rule(&rules, &approval.tool, tool.as_ref(), &input) {
-                    None => Ok(input),
+                let denied_by = match &checked {
+                    Ok(input) => {
+                        let named = (approval.tool.as_str(), tool.as_ref());
+                        self.denying_rule(approval.project, &rules, named, input).await?
+                    }
+                    Err(_) => None,
+                };
+                match denied_by {
+                    None => checked,
                     Some(rule) => Err(format!(
                         "makes a call that rule {rule} of the agent's approvals denies, and nobody can approve \
                          such a call: change the input, or deny the call"
                     )),
-                })
+                }
             }
             None => Err(format!(
                 "cannot be checked, because the tool `{}` is not available at the moment: approve the call as it \

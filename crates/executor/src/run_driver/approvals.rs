@@ -4,16 +4,14 @@
 //! before every held one is decided. The run is then driven again from its record.
 
 use emergent_domain::{
-    approval::{
-        self, Approval, ApprovalKind, ApprovalRule, ApprovalStatus, Choice, OnExpiry, ToolFacts, Verdict,
-    },
+    approval::{self, Approval, ApprovalKind, ApprovalStatus, Choice, OnExpiry, Verdict},
     chat::ToolCall,
     ids::{ApprovalId, ToolCallId},
     run::ToolCallStatus,
     time::Timestamp,
 };
 use emergent_rules::run::CallDecision;
-use emergent_tools::{Effect, Tool};
+use emergent_tools::Effect;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::{Duration, Instant};
@@ -54,42 +52,45 @@ impl RunDriver {
         call: &ToolCall,
         decision: &CallDecision,
         now: Timestamp,
-    ) -> CallVerdict {
+    ) -> Result<CallVerdict> {
         if let CallDecision::Refuse { text, .. } = decision {
-            return CallVerdict::Refuse(error_output(text.clone()));
+            return Ok(CallVerdict::Refuse(error_output(text.clone())));
         }
         let Some(tool) = self.tools.get(&call.name) else {
             if self.has_client_tool(&call.name) {
-                return CallVerdict::AskClient;
+                return Ok(CallVerdict::AskClient);
             }
-            return CallVerdict::Refuse(error_output(self.unknown_tool_message(&call.name)));
+            return Ok(CallVerdict::Refuse(error_output(self.unknown_tool_message(&call.name))));
         };
         let is_question = tool.info().effect == Effect::Asks;
         let rules = &self.definition.approvals;
-        let (expires_in, on_expiry) =
-            match approval::decide(rules, &tool_facts(&call.name, tool.as_ref()), &call.input) {
-                Verdict::Deny { rule } => {
-                    return CallVerdict::Refuse(denied_output(denied_by_rule(rule)));
-                }
-                Verdict::Ask { expires_in, on_expiry } => (expires_in, on_expiry),
-                Verdict::Allow if is_question => (None, OnExpiry::Deny),
-                Verdict::Allow => return CallVerdict::Make,
-            };
+        let (expires_in, on_expiry) = match self
+            .executor
+            .decide_call(self.run.project, rules, (&call.name, tool.as_ref()), &call.input)
+            .await?
+        {
+            Verdict::Deny { rule } => {
+                return Ok(CallVerdict::Refuse(denied_output(denied_by_rule(rule))));
+            }
+            Verdict::Ask { expires_in, on_expiry } => (expires_in, on_expiry),
+            Verdict::Allow if is_question => (None, OnExpiry::Deny),
+            Verdict::Allow => return Ok(CallVerdict::Make),
+        };
         if Instant::now() >= self.deadline {
-            return CallVerdict::Refuse(error_output(INTERRUPTED_MESSAGE));
+            return Ok(CallVerdict::Refuse(error_output(INTERRUPTED_MESSAGE)));
         }
         // Nobody is asked about a call that could not be made.
         let guard = &self.executor.settings().guard;
         let (graph, project) = (self.executor.graph(), self.run.project);
         let question = match guard.check(graph, project, tool.as_ref(), call.input.clone()).await {
-            Err(reason) => return CallVerdict::Refuse(error_output(reason)),
+            Err(reason) => return Ok(CallVerdict::Refuse(error_output(reason))),
             Ok(input) if is_question => match ask_user::parse_question(input) {
-                Err(reason) => return CallVerdict::Refuse(error_output(reason)),
+                Err(reason) => return Ok(CallVerdict::Refuse(error_output(reason))),
                 Ok(question) => Some(question),
             },
             Ok(_) => None,
         };
-        CallVerdict::Hold(Box::new(Approval {
+        Ok(CallVerdict::Hold(Box::new(Approval {
             id: ApprovalId::new(),
             project: self.run.project,
             kind: if is_question { ApprovalKind::Question } else { ApprovalKind::Approval },
@@ -108,7 +109,7 @@ impl RunDriver {
             on_expiry,
             is_overdue: false,
             created_at: now,
-        }))
+        })))
     }
 
     /// Carries out what was decided about the held calls of the newest answer: a call that was approved can be
@@ -118,7 +119,7 @@ impl RunDriver {
             if self.calls[index].status != ToolCallStatus::Held {
                 continue;
             }
-            match self.decided_call(index) {
+            match self.decided_call(index).await? {
                 // The row of the call stays held until the call is started or has its result, so that a
                 // recovered run looks at the decision again.
                 DecidedCall::Make => self.calls[index].status = ToolCallStatus::Pending,
@@ -132,26 +133,26 @@ impl RunDriver {
         Ok(())
     }
 
-    fn decided_call(&self, index: usize) -> DecidedCall {
+    async fn decided_call(&self, index: usize) -> Result<DecidedCall> {
         let call = &self.calls[index];
         let error = |message: String| DecidedCall::Result(ToolCallStatus::Error, error_output(message));
         let denied = |message: String| DecidedCall::Result(ToolCallStatus::Error, denied_output(message));
         let Some(approval) = self.approvals.iter().find(|approval| approval.call == call.id) else {
             if self.has_client_tool(&call.tool) {
-                return DecidedCall::AskClient;
+                return Ok(DecidedCall::AskClient);
             }
-            return error(UNDECIDED_MESSAGE.to_owned());
+            return Ok(error(UNDECIDED_MESSAGE.to_owned()));
         };
         let decision = match (&approval.decision, approval.status) {
             (Some(decision), ApprovalStatus::Decided) => decision,
-            (_, ApprovalStatus::Expired) => return denied(EXPIRED_MESSAGE.to_owned()),
-            _ => return error(UNDECIDED_MESSAGE.to_owned()),
+            (_, ApprovalStatus::Expired) => return Ok(denied(EXPIRED_MESSAGE.to_owned())),
+            _ => return Ok(error(UNDECIDED_MESSAGE.to_owned())),
         };
         if approval.kind == ApprovalKind::ClientTool {
             let (status, output) = self.client_result(decision);
-            return DecidedCall::Result(status, output);
+            return Ok(DecidedCall::Result(status, output));
         }
-        match decision.choice {
+        Ok(match decision.choice {
             Choice::Deny => denied(denial_message(approval.kind, decision.reason.as_deref())),
             Choice::Answer => {
                 let answer = decision.answer.clone().unwrap_or_default();
@@ -159,7 +160,7 @@ impl RunDriver {
             }
             Choice::Approve => {
                 // If the run does not have the tool any more, the call gets the error that says so.
-                let Some(tool) = self.tools.get(&call.tool) else { return DecidedCall::Make };
+                let Some(tool) = self.tools.get(&call.tool) else { return Ok(DecidedCall::Make) };
                 let digest = call_digest(call.id, &approval.tool, tool.definition_digest(), &approval.input);
                 let approved_input = decision.edited_input.as_ref().unwrap_or(&approval.input);
                 let is_approved_call = digest == approval.digest
@@ -167,44 +168,21 @@ impl RunDriver {
                     && call.input == *approved_input
                     && tool.info().effect != Effect::Asks;
                 if !is_approved_call {
-                    return error(CHANGED_MESSAGE.to_owned());
+                    return Ok(error(CHANGED_MESSAGE.to_owned()));
                 }
                 let rules = &self.definition.approvals;
-                match denying_rule(rules, &call.tool, tool.as_ref(), approved_input) {
+                let named = (call.tool.as_str(), tool.as_ref());
+                match self.executor.denying_rule(self.run.project, rules, named, approved_input).await? {
                     Some(rule) => denied(denied_by_rule(rule)),
                     None => DecidedCall::Make,
                 }
             }
-        }
-    }
-}
-
-fn tool_facts<'a>(label: &'a str, tool: &'a dyn Tool) -> ToolFacts<'a> {
-    let info = tool.info();
-    ToolFacts {
-        label,
-        name: &info.name,
-        server: info.server.as_deref(),
-        is_destructive_external: tool.is_marked_destructive(),
+        })
     }
 }
 
 fn denied_by_rule(rule: usize) -> String {
     format!("this call is not allowed: rule {rule} of the agent's approvals denies it; do not repeat it")
-}
-
-/// Returns the number of the rule that denies a call, counted from one. A person who approves a call with another
-/// input cannot make one that the rules of its agent deny.
-pub(crate) fn denying_rule(
-    rules: &[ApprovalRule],
-    label: &str,
-    tool: &dyn Tool,
-    input: &Value,
-) -> Option<usize> {
-    match approval::decide(rules, &tool_facts(label, tool), input) {
-        Verdict::Deny { rule } => Some(rule),
-        Verdict::Allow | Verdict::Ask { .. } => None,
-    }
 }
 
 pub(super) fn denial_message(kind: ApprovalKind, reason: Option<&str>) -> String {

@@ -228,7 +228,7 @@ impl RunDriver {
                 at: now,
                 effect: Some(*effect),
             };
-            match self.call_verdict(call, decision, now).await {
+            match self.call_verdict(call, decision, now).await? {
                 CallVerdict::Make => {}
                 CallVerdict::Refuse(output) => {
                     let exists = self.tools.get(&call.name).is_some();

@@ -126,6 +126,26 @@ fn locked_from_row(row: &Row<'_>) -> Result<LockedObject> {
     Ok(LockedObject { no: row.get(0)?, object: Object::from_row_at(row, 1)? })
 }
 
+/// The id, the type and the key of each of these objects, also of deleted ones.
+pub fn list_keys(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    ids: &[ObjectId],
+) -> Result<Vec<(ObjectId, String, Option<String>)>> {
+    let mut found = Vec::with_capacity(ids.len());
+    for chunk in page::in_chunks(ids) {
+        let sql = format!(
+            "SELECT id, type, key FROM graph_objects WHERE id IN ({}) AND {}",
+            page::placeholders(2, chunk.len()),
+            page::on_row("project_id = $1")
+        );
+        let values: Vec<Param<'_>> =
+            std::iter::once(Param::from(project)).chain(chunk.into_iter().map(Param::from)).collect();
+        found.extend(tx.query(&sql, &values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?);
+    }
+    Ok(found)
+}
+
 /// The id of the live object with this key; `None` when there is none.
 pub fn id_by_key(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -> Result<Option<ObjectId>> {
     let sql = format!("SELECT id FROM graph_objects WHERE {}", has_key_sql(tx));
