@@ -20,6 +20,15 @@ pub fn parse_id(text: &str) -> Result<Uuid, InvalidId> {
     Uuid::parse_str(text).map_err(|_| InvalidId)
 }
 
+/// What is wrong with a name that looks like an id. Where an id or a name is expected, what looks like an id is one. So
+/// such a name would be that of something else, or of nothing.
+pub const NAME_IS_ID: &str = "must not look like an id: choose another name";
+
+/// Whether a text is an id in any of the usual forms, so that nothing may have it as its name.
+pub fn is_id(text: &str) -> bool {
+    parse_id(text).is_ok()
+}
+
 struct IdVisitor;
 
 impl Visitor<'_> for IdVisitor {

@@ -3,7 +3,7 @@
 
 use crate::{
     coordination::{CoordinationSettings, DiscussionDefaults, SelectionRule},
-    ids::ProjectId,
+    ids::{NAME_IS_ID, ProjectId, is_id},
     inbox::Webhook,
     invalid::Invalid,
     time::Timestamp,
@@ -122,8 +122,8 @@ pub fn check_name(name: &str) -> Result<(), Invalid> {
             "must start with a letter or digit, and may contain letters, digits, `-`, `_` and `.`",
         ));
     }
-    if name.parse::<uuid::Uuid>().is_ok() {
-        return Err(Invalid::new("name", "must not look like an id"));
+    if is_id(name) {
+        return Err(Invalid::new("name", NAME_IS_ID));
     }
     Ok(())
 }

@@ -41,6 +41,12 @@ pub enum Error {
          that such a token saved, or an agent of the workflow"
     )]
     MissingScope { what: String, workflow: WorkflowId, scope: Scope },
+    /// The workflow waits for a person, and the author is not one who may decide.
+    #[error(
+        "the workflow `{workflow}` waits for a decision: adding tasks to it needs a token with the scope `{scope}`, or an \
+         agent of the workflow; whoever may decide does so with `emergent inbox`"
+    )]
+    WaitsForDecision { workflow: WorkflowId, scope: Scope },
     /// Too much work of this kind is waiting. The message says what.
     #[error("{message}")]
     Overloaded { message: String },

@@ -76,7 +76,7 @@ impl From<graph::Error> for ApiError {
                 conflict("key_taken", json!({ "type": type_, "key": key, "id": live, "deletedId": deleted }))
             }
             graph::Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
-            graph::Error::MissingScope { scope, .. } => {
+            graph::Error::MissingScope { scope, .. } | graph::Error::WaitsForDecision { scope, .. } => {
                 Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
                     .with_details(json!({ "scope": scope }))
             }
@@ -119,6 +119,8 @@ impl From<executor::Error> for ApiError {
                 Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
                     .with_details(json!({ "scope": scope }))
             }
+            executor::Error::MayNotStart { .. } => Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
+                .with_details(json!({ "scope": Scope::AgentsInvoke })),
             executor::Error::Overloaded { limit, waiting } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
                     .with_details(json!({ "limit": limit, "waiting": waiting }))
@@ -139,7 +141,9 @@ impl From<coordination::Error> for ApiError {
             | coordination::Error::Lost(_)
             | coordination::Error::Stale(_)
             | coordination::Error::NotStarted { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
-            coordination::Error::MayNotDecide { .. } | coordination::Error::MayNotRaiseBudget { .. } => {
+            coordination::Error::MayNotDecide { .. }
+            | coordination::Error::MayNotRaiseBudget { .. }
+            | coordination::Error::MayNotTakeOver { .. } => {
                 Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
                     .with_details(json!({ "scope": Scope::ApprovalsDecide }))
             }

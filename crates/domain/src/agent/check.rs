@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{AgentDefinition, Visibility};
 use crate::{
     approval,
+    ids::{NAME_IS_ID, is_id},
     invalid::{Invalid, Problem},
     json_cost::JsonCost,
     run::MAX_STEPS,
@@ -205,6 +206,9 @@ pub fn is_valid_name(name: &str) -> bool {
 fn name_problem(name: &str) -> Option<String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let starts = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    if is_id(name) {
+        return Some(NAME_IS_ID.to_owned());
+    }
     (!starts || name.len() > MAX_NAME_CHARS || !name.chars().all(fine)).then(|| {
         format!(
             "must be 1 to {MAX_NAME_CHARS} letters, digits, `-`, `_` or `.`, and start with a letter or digit"

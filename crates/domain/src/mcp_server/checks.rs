@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{ServerSpec, TransportKind};
-use crate::invalid::Problem;
+use crate::{
+    ids::{NAME_IS_ID, is_id},
+    invalid::Problem,
+};
 
 const MAX_TEXT_CHARS: usize = 10_000;
 const MAX_VALUE_CHARS: usize = 8_192;
@@ -40,7 +43,9 @@ impl ServerSpec {
     pub fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut add_problem = |field: &str, reason: String| problems.push(Problem::new(field, reason));
-        if !is_valid_name(self.name()) {
+        if is_id(self.name()) {
+            add_problem("name", NAME_IS_ID.into());
+        } else if !is_valid_name(self.name()) {
             add_problem(
                 "name",
                 "must be 1 to 64 letters, digits, `-` or `_`, and begin with a letter or digit".into(),
