@@ -85,6 +85,15 @@ pub(crate) struct Session {
     numbers: Arc<NumberPool>,
 }
 
+/// What it means that a statement is not answered although it was cancelled, while others are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Silence {
+    /// It takes long, and nothing that it does lasts.
+    IsSlow,
+    /// Nobody knows what came of it: it is a commit.
+    IsUnknown,
+}
+
 /// Statements whose answers nobody needs yet. They are sent together with the next statement, before it, and answered
 /// in the same round trip.
 #[derive(Default)]
@@ -166,7 +175,8 @@ impl Session {
         } else {
             // If a deferred statement fails, either the database rolls back instead or the commit is not sent, and the
             // failure is returned.
-            self.run(self.send_with_unsent(async { Ok(self.client.batch_execute("COMMIT").await?) }))?;
+            let commit = self.send_with_unsent(async { Ok(self.client.batch_execute("COMMIT").await?) });
+            self.run_until_answered(commit, Silence::IsUnknown)?;
         }
         self.in_transaction.store(false, Ordering::Relaxed);
         Ok(())
@@ -379,6 +389,10 @@ impl Session {
 
     /// Waits for the database, and cancels the statement when the transaction is over its limits.
     fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.run_until_answered(work, Silence::IsSlow)
+    }
+
+    fn run_until_answered<T>(&self, work: impl Future<Output = Result<T>>, silence: Silence) -> Result<T> {
         self.runtime.block_on(async {
             let mut work = pin!(work);
             tokio::select! {
@@ -387,10 +401,15 @@ impl Session {
                 () = self.limits.over() => {}
             }
             self.must_close.store(true, Ordering::Relaxed);
+            let answers_before = self.answers.load(Ordering::Relaxed);
             let cancel = (self.cancel)(self.client.cancel_token());
             let (result, ()) = tokio::join!(timeout(CANCEL_TIME, work), cancel);
+            let answers_others = self.answers.load(Ordering::Relaxed) != answers_before;
             match result {
                 Ok(result) => self.answered(result),
+                // The database is busy with the statement, and takes long to notice that it is cancelled. The connection is
+                // closed, so nothing of the transaction is committed.
+                Err(_) if answers_others && silence == Silence::IsSlow => Err(self.limits.error()),
                 Err(_) => Err(self.numbers.check_error(Error::Unresponsive)),
             }
         })

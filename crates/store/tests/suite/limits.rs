@@ -282,3 +282,32 @@ async fn a_read_keeps_its_result_when_its_transaction_cannot_be_rolled_back() {
     assert_eq!(db.snapshot(read).await.unwrap(), Some(0));
     assert_eq!(number(&db, ROWS).await, 0, "another connection is used");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_is_slow_to_end_is_too_slow_while_the_database_answers_others() {
+    let db = emergent_testkit::TestDb::postgres().await;
+    let limited = open(&db, Duration::from_millis(300), MINUTE).await;
+    // It goes on for longer after its cancellation than the server waits for that.
+    let function = "CREATE FUNCTION kb.stubborn() RETURNS bigint LANGUAGE plpgsql AS $$
+                    BEGIN PERFORM pg_sleep(30); RETURN 0;
+                    EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(6); RETURN 1; END $$";
+    run(&db, function).await.unwrap();
+    let stubborn = |tx: &mut Tx<'_>| tx.query_opt("SELECT kb.stubborn()", params![], |row| row.get::<i64>(0));
+    let others = async {
+        loop {
+            assert_eq!(number(&limited, ROWS).await, 0);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        stopped = on_behalf_of(a_project(), limited.read(stubborn)) => {
+            assert!(matches!(stopped, Err(Error::TooSlow { .. })), "{stopped:?}");
+        }
+        () = others => {}
+    }
+    assert_eq!(
+        on_behalf_of(a_project(), number(&limited, ROWS)).await,
+        0,
+        "its connection is not used again"
+    );
+}
