@@ -1,7 +1,5 @@
 //! Exports a project as NDJSON: the objects in the order of their creation, then the relationships.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RelationshipId},
@@ -9,7 +7,10 @@ use emergent_domain::{
     object::Object,
     time::Timestamp,
 };
-use emergent_store::transfer::{self, ExportCursor, ExportPage, ExportedEdge, FIRST_EXPORT_LIMIT};
+use emergent_store::{
+    Tx,
+    transfer::{self, ExportCursor, ExportedEdge, FIRST_EXPORT_LIMIT},
+};
 use futures_util::{Stream, stream};
 use serde::Serialize;
 
@@ -26,7 +27,7 @@ impl Graph {
             until: self.clock().now(),
             part: ExportStage::Objects(None),
             limit: FIRST_EXPORT_LIMIT,
-            ready: VecDeque::new(),
+            ready: None,
         };
         stream::unfold(from, |mut exporter| async move {
             let next = exporter.next().await?;
@@ -42,7 +43,7 @@ struct Exporter {
     part: ExportStage,
     /// How many rows to ask for next.
     limit: usize,
-    ready: VecDeque<Bytes>,
+    ready: Option<Bytes>,
 }
 
 /// The page to read next.
@@ -56,7 +57,7 @@ enum ExportStage {
 impl Exporter {
     async fn next(&mut self) -> Option<Result<Bytes>> {
         loop {
-            if let Some(bytes) = self.ready.pop_front() {
+            if let Some(bytes) = self.ready.take() {
                 return Some(Ok(bytes));
             }
             let read = match self.part {
@@ -73,33 +74,60 @@ impl Exporter {
 
     async fn objects(&mut self, after: Option<ExportCursor>) -> Result<()> {
         let (project, until, limit) = (self.project, self.until, self.limit);
-        let ExportPage { rows, has_more, next_limit } =
-            self.graph.db().read(move |tx| transfer::objects_after(tx, project, after, until, limit)).await?;
-        self.limit = next_limit;
-        self.part = match rows.last() {
-            Some(last) if has_more => ExportStage::Objects(Some((last.created_at, last.id.0))),
-            _ => ExportStage::Edges(None),
+        let read = move |tx: &mut Tx<'_>| -> emergent_store::Result<_> {
+            let page = transfer::objects_after(tx, project, after, until, limit)?;
+            let next = page.rows.last().filter(|_| page.has_more).map(|last| (last.created_at, last.id.0));
+            Ok(ExportText::new(page.next_limit, next, page.rows.iter().map(ObjectOut::from)))
         };
-        self.push(rows.iter().map(ObjectOut::from));
+        let page = self.graph.db().read(read).await?;
+        self.part = match page.next {
+            Some(next) => ExportStage::Objects(Some(next)),
+            None => ExportStage::Edges(None),
+        };
+        self.take(page);
         Ok(())
     }
 
     async fn edges(&mut self, after: Option<ExportCursor>) -> Result<()> {
         let (project, until, limit) = (self.project, self.until, self.limit);
-        let ExportPage { rows, has_more, next_limit } =
-            self.graph.db().read(move |tx| transfer::edges_after(tx, project, after, until, limit)).await?;
-        self.limit = next_limit;
-        self.part = match rows.last() {
-            Some(ExportedEdge { relationship, .. }) if has_more => {
-                ExportStage::Edges(Some((relationship.created_at, relationship.id.0)))
-            }
-            _ => ExportStage::Done,
+        let read = move |tx: &mut Tx<'_>| -> emergent_store::Result<_> {
+            let page = transfer::edges_after(tx, project, after, until, limit)?;
+            let last = page.rows.last().filter(|_| page.has_more).map(|last| &last.relationship);
+            let next = last.map(|last| (last.created_at, last.id.0));
+            Ok(ExportText::new(page.next_limit, next, page.rows.iter().map(EdgeOut::from)))
         };
-        self.push(rows.iter().map(EdgeOut::from));
+        let page = self.graph.db().read(read).await?;
+        self.part = match page.next {
+            Some(next) => ExportStage::Edges(Some(next)),
+            None => ExportStage::Done,
+        };
+        self.take(page);
         Ok(())
     }
 
-    fn push(&mut self, rows: impl Iterator<Item = impl Serialize>) {
+    fn take(&mut self, page: ExportText) {
+        self.limit = page.next_limit;
+        if !page.text.is_empty() {
+            self.ready = Some(page.text);
+        }
+    }
+}
+
+/// A page of an export as text. It is made where the rows are read: on a thread that may take long, while the project's
+/// share of the connections is used. On the threads of the runtime, a few exports would keep every other task waiting.
+struct ExportText {
+    text: Bytes,
+    next_limit: usize,
+    /// Where the next page of the same kind starts; `None` after the last one.
+    next: Option<ExportCursor>,
+}
+
+impl ExportText {
+    fn new(
+        next_limit: usize,
+        next: Option<ExportCursor>,
+        rows: impl Iterator<Item = impl Serialize>,
+    ) -> Self {
         let mut text = Vec::new();
         for row in rows {
             // Rows consist of values that JSON can represent, and writing to memory cannot fail.
@@ -107,9 +135,7 @@ impl Exporter {
                 text.push(b'\n');
             }
         }
-        if !text.is_empty() {
-            self.ready.push_back(text.into());
-        }
+        Self { text: text.into(), next_limit, next }
     }
 }
 
