@@ -4,12 +4,14 @@
 //! On SQLite the check waits for the write that is under way, as the renewals of leases do. It is judged like
 //! them: the server is ready while the last check that succeeded is no older than their time limit. A request
 //! is answered within a second all the same, and the check goes on with the next one.
+//!
+//! While the storage is known to be full, a check writes much, and the server is not ready until one succeeds.
 
 use std::{pin::Pin, time::Duration};
 
 use emergent_graph::{self as graph, Graph};
 use emergent_store::{
-    Engine, PRIORITY_TIME,
+    Engine, PRIORITY_TIME, StorageFault,
     requester::{Requester, on_behalf_of},
 };
 use tokio::{sync::Mutex, time::Instant};
@@ -24,6 +26,8 @@ const TTL: Duration = Duration::from_secs(1);
 pub(crate) struct Readiness {
     /// When the last check that succeeded was started.
     succeeded: parking_lot::Mutex<Option<Instant>>,
+    /// When the last check was started that writes much, because the storage is full.
+    trial_started: parking_lot::Mutex<Option<Instant>>,
     running: Mutex<Option<RunningCheck>>,
 }
 
@@ -63,9 +67,20 @@ impl Readiness {
         self.succeeded.lock().is_some_and(|at| at.elapsed() < time)
     }
 
+    /// Whether the last check answers this request as well. One that was made before the storage was full does not. One
+    /// that wrote much does, also if it failed: callers must not have so much written all the time.
+    fn is_recent(&self, is_full: bool) -> bool {
+        match is_full {
+            true => self.trial_started.lock().is_some_and(|at| at.elapsed() < TTL),
+            false => self.has_succeeded_within(TTL),
+        }
+    }
+
     async fn check_database(&self, graph: &Graph) -> graph::Result<()> {
         let mut running = self.running.lock().await;
-        if self.has_succeeded_within(TTL) {
+        let problem = graph.db().storage_problem();
+        let is_full = problem.is_some_and(|problem| problem.fault == StorageFault::Full);
+        if self.is_recent(is_full) {
             return Ok(());
         }
         // The outcome of a check that nobody has asked for since says nothing about this moment.
@@ -74,6 +89,9 @@ impl Readiness {
         }
         let check = running.get_or_insert_with(|| RunningCheck::start(graph));
         let started_at = check.started_at;
+        if is_full {
+            *self.trial_started.lock() = Some(started_at);
+        }
         let outcome = check.outcome.as_mut().await;
         *running = None;
         if outcome.is_ok() {

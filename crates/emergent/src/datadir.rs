@@ -17,7 +17,7 @@ use rand::RngCore;
 use crate::{
     config::env_value,
     error::{Error, Result},
-    hints, lock_holder,
+    hints, lock_holder, private_files,
     server_file::{self, ServerFile},
 };
 
@@ -63,7 +63,7 @@ pub struct DataDir {
 impl DataDir {
     /// Opens the folder without a lock, for use with PostgreSQL. Creates it if needed.
     pub fn open_shared(path: &Path) -> Result<Self> {
-        create_private_folder(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        private_files::create_folder(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         Ok(Self::new(path, None))
     }
 
@@ -80,15 +80,15 @@ impl DataDir {
     /// another process uses it.
     pub fn open_exclusive(path: &Path) -> Result<Self> {
         let failed = |source| Error::File { path: path.to_owned(), source };
-        create_private_folder(path).map_err(failed)?;
-        create_private_database(path).map_err(failed)?;
+        private_files::create_folder(path).map_err(failed)?;
+        private_files::create_database(path).map_err(failed)?;
         Self::lock(path)
     }
 
     /// Opens and locks a folder for a database that is about to be put there. Fails when it has data.
     pub fn open_for_restore(path: &Path) -> Result<Self> {
         check_restorable(path)?;
-        create_private_folder(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        private_files::create_folder(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         let data_dir = Self::lock(path)?;
         // Another process may have put data there before the folder was locked.
         check_restorable(path)?;
@@ -233,40 +233,6 @@ pub fn check_restorable(folder: &Path) -> Result<()> {
 pub fn sync_folder_of(file: &Path) -> std::io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }
-}
-
-/// Creates the folder if needed, readable by its owner only; an empty folder, and a data folder that an older
-/// version created, get that mode too. A folder with other files keeps its mode, because other users may need
-/// them.
-fn create_private_folder(path: &Path) -> std::io::Result<()> {
-    let is_empty = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
-    let is_data_folder =
-        is_empty || [DATABASE, ADMIN_TOKEN_FILE, KEY_FILE].iter().any(|name| path.join(name).exists());
-    std::fs::create_dir_all(path)?;
-    #[cfg(unix)]
-    if is_data_folder {
-        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-    }
-    Ok(())
-}
-
-/// Creates the database file so that only its owner can read it. SQLite gives its write-ahead log and
-/// shared-memory file the mode of the database file, so an empty file with that mode comes first.
-fn create_private_database(folder: &Path) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(folder.join(DATABASE))?;
-    #[cfg(unix)]
-    for name in [DATABASE, "emergent.db-wal", "emergent.db-shm"] {
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        match std::fs::set_permissions(folder.join(name), private) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// The server that uses this folder now; `None` when none does.

@@ -20,6 +20,7 @@ mod lock_holder;
 mod logs;
 mod messages;
 mod output;
+mod private_files;
 mod progress;
 mod sample;
 mod serve;

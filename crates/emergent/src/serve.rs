@@ -19,7 +19,7 @@ use crate::{
     config::{self, Settings, StoreFlags},
     datadir::{self, LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
-    hints, lock_holder, output,
+    hints, lock_holder, output, private_files,
     sample::{self, SampleState},
     services::{self, Services},
     settings_report,
@@ -100,9 +100,10 @@ impl Serve {
     }
 }
 
-/// Opens the data folder. While another process has it locked, tries again for up to `LOCK_TIMEOUT`: the lock of a
-/// server that was killed is released only when the system has ended its process.
+/// Opens the data folder, and makes its secrets private. While another process has it locked, tries again for up to
+/// `LOCK_TIMEOUT`: the lock of a server that was killed is released only when the system has ended its process.
 async fn open_when_released(settings: &Settings) -> Result<Services> {
+    private_files::protect_secrets(&settings.data_dir);
     let deadline = Instant::now() + LOCK_TIMEOUT;
     let mut has_notice = false;
     loop {

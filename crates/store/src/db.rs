@@ -18,7 +18,7 @@ use crate::{
     limits::TimeLimits,
     read_memory::{self, RequestRows},
     search::{vector_index::MissingIndex, vectors::VectorIndexes},
-    storage_health::StorageProblem,
+    storage_health::{StorageHealth, StorageProblem},
     tx::Tx,
     wake::{Waiter, Wake},
 };
@@ -207,12 +207,21 @@ impl Db {
         }
     }
 
-    /// What is wrong with the storage, from the last statement that failed because of it until a write
-    /// succeeds again.
+    /// What is wrong with the storage, from the last statement that failed because of it. A full disk is reported until
+    /// [`crate::health::check`] finds room for a large write.
     pub fn storage_problem(&self) -> Option<StorageProblem> {
+        self.storage_health().problem()
+    }
+
+    /// Records that there is room for a large write.
+    pub(crate) fn report_room(&self) {
+        self.storage_health().report_room();
+    }
+
+    fn storage_health(&self) -> &StorageHealth {
         match &self.inner.engine {
-            EngineHandle::Sqlite(engine) => engine.health().problem(),
-            EngineHandle::Postgres(engine) => engine.health().problem(),
+            EngineHandle::Sqlite(engine) => engine.health(),
+            EngineHandle::Postgres(engine) => engine.health(),
         }
     }
 

@@ -17,6 +17,7 @@ mod claimable;
 mod columns;
 pub mod conversations;
 pub mod counts;
+pub mod damage;
 pub mod db;
 mod deletion;
 pub mod document_objects;

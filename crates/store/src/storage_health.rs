@@ -1,5 +1,5 @@
-//! The last known state of the storage: whether a statement failed because the disk is full or a page is
-//! damaged, and no write has succeeded since.
+//! The last known state of the storage: whether a statement failed because the disk is full, and no large write has
+//! succeeded since, or because a page is damaged.
 
 use std::time::{Duration, Instant};
 
@@ -61,14 +61,21 @@ impl StorageHealth {
         *current = Some((StorageProblem { fault, reason }, now()));
     }
 
-    /// Records that a write was committed, which ends a problem.
+    /// Records that a write was committed. It says nothing about a full disk, which often has room for a small write.
     pub(crate) fn report_commit(&self) {
+        self.end_problem(|problem, seen| {
+            problem.fault == StorageFault::Corrupt && seen.elapsed() > CORRUPTION_SHOWN
+        });
+    }
+
+    /// Records that there is room for a large write, as [`crate::health::check`] found out.
+    pub(crate) fn report_room(&self) {
+        self.end_problem(|problem, _| problem.fault == StorageFault::Full);
+    }
+
+    fn end_problem(&self, has_ended: impl FnOnce(&StorageProblem, &Instant) -> bool) {
         let mut current = self.problem.lock();
-        let has_ended = match &*current {
-            None => return,
-            Some((problem, seen)) => problem.fault == StorageFault::Full || seen.elapsed() > CORRUPTION_SHOWN,
-        };
-        if has_ended {
+        if current.as_ref().is_some_and(|(problem, seen)| has_ended(problem, seen)) {
             *current = None;
             info!(place = %self.place, "writes to `{}` succeed again", self.place);
         }
@@ -88,12 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_storage_is_known_until_a_write_succeeds() {
+    fn a_full_storage_is_known_until_there_is_room_for_a_large_write() {
         let health = StorageHealth::new("emergent.db".to_owned());
         assert_eq!(health.problem(), None);
         health.report(StorageFault::Full, "database or disk is full".to_owned());
         assert_eq!(health.problem().unwrap().fault, StorageFault::Full);
         health.report_commit();
+        assert_eq!(health.problem().unwrap().fault, StorageFault::Full, "a small write may fit");
+        health.report_room();
         assert_eq!(health.problem(), None);
     }
 
@@ -102,6 +111,7 @@ mod tests {
         let health = StorageHealth::new("emergent.db".to_owned());
         health.report(StorageFault::Corrupt, "malformed".to_owned());
         health.report_commit();
+        health.report_room();
         assert_eq!(health.problem().unwrap().fault, StorageFault::Corrupt);
     }
 }

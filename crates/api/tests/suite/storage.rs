@@ -11,6 +11,8 @@ use serde_json::json;
 
 use crate::common::Server;
 
+const LONGER_THAN_A_CHECK_COUNTS: Duration = Duration::from_millis(1_100);
+
 /// Lets the database have this many more pages of 8 KiB, or as many as it wants.
 async fn limit_pages(db: &Db, more: Option<i64>) {
     db.write(move |tx| {
@@ -38,8 +40,14 @@ async fn a_full_disk_refuses_writes_and_fails_readiness_until_there_is_room() {
     client.get("/api/graph/objects").await.is(200);
     client.get("/health").await.is(200);
 
+    // A small write fits, and the server is not ready for that.
+    client.post("/api/graph/objects", json!({ "type": "Note" })).await.is(201);
+    tokio::time::sleep(LONGER_THAN_A_CHECK_COUNTS).await;
+    client.get("/ready").await.refused(503, "storage_full");
+
     limit_pages(&db.db, None).await;
     client.post("/api/graph/objects", large).await.is(201);
+    tokio::time::sleep(LONGER_THAN_A_CHECK_COUNTS).await;
     client.get("/ready").await.is(200);
 }
 

@@ -1,9 +1,11 @@
 //! A full disk and a damaged file, and what follows a commit.
 
-use emergent_store::{Db, DbConfig, Error, StorageFault, Tx, params};
+use emergent_domain::time::Timestamp;
+use emergent_store::{Db, DbConfig, Error, StorageFault, Tx, health, params};
+use emergent_testkit::TestDb;
 use futures_util::future::join_all;
 
-use crate::number;
+use crate::{number, run};
 
 /// The disk is full for the writer as long as the database may have no more pages. Returns to a database
 /// without a limit for `None`.
@@ -45,10 +47,31 @@ async fn a_full_disk_is_told_as_such_and_writes_resume_by_themselves() {
     assert!(problem.reason.contains("full"), "{}", problem.reason);
     assert_eq!(number(&db, ROWS).await, 0, "reads go on, and nothing was written");
 
+    // A small write fits. That says nothing about the large one.
+    db.write(|tx| add(tx, "small", 10)).await.unwrap();
+    assert!(db.storage_problem().is_some());
+    let checked = health::check(&db, Timestamp::from_micros(0)).await.unwrap_err();
+    assert_eq!(checked.storage_fault(), Some(StorageFault::Full), "{checked:?}");
+
     limit_pages(&db, None).await;
     db.write(|tx| add(tx, "large", 200_000)).await.unwrap();
+    assert_eq!(number(&db, ROWS).await, 2);
+    health::check(&db, Timestamp::from_micros(0)).await.unwrap();
     assert_eq!(db.storage_problem(), None);
-    assert_eq!(number(&db, ROWS).await, 1);
+    assert_eq!(number(&db, "SELECT count(*) FROM write_checks").await, 1, "the trial leaves nothing behind");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_of_postgres_is_over_when_a_large_write_succeeds() {
+    let TestDb { db, .. } = &TestDb::postgres().await;
+    let full = "DO $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$";
+    let refused = run(db, full).await.unwrap_err();
+    assert_eq!(refused.storage_fault(), Some(StorageFault::Full), "{refused:?}");
+    db.write(|tx| add(tx, "small", 10)).await.unwrap();
+    assert!(db.storage_problem().is_some(), "a small write may fit");
+    health::check(db, Timestamp::from_micros(0)).await.unwrap();
+    assert_eq!(db.storage_problem(), None);
+    assert_eq!(number(db, "SELECT count(*) FROM write_checks").await, 1, "the trial leaves nothing behind");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,6 +146,8 @@ async fn a_commit_without_changes_says_nothing_about_a_full_disk() {
     })
     .await
     .unwrap();
+    assert_eq!(db.storage_problem().expect("still").fault, StorageFault::Full, "a small write may fit");
+    emergent_store::health::check(&db, emergent_domain::time::Timestamp::from_micros(1)).await.unwrap();
     assert_eq!(db.storage_problem(), None);
 }
 

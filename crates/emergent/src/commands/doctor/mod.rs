@@ -138,6 +138,7 @@ async fn check_local(store: &StoreFlags) -> Vec<Finding> {
     let of_configuration = findings.len();
     let (finding, data_dir) = setup::data_folder(&settings);
     findings.push(finding);
+    findings.extend(setup::exposed_secrets(&settings));
     let (database, data) = setup::database(&settings, data_dir).await;
     findings.push(database);
     let (server, is_running) = setup::server(&settings).await;

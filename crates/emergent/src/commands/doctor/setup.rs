@@ -4,7 +4,10 @@
 use std::{path::Path, time::Duration};
 
 use emergent_llm::{EmbedTask, EmbedderSpec, Models, ProviderStatus};
-use emergent_store::Db;
+use emergent_store::{
+    Db,
+    damage::{self, Damage},
+};
 use emergent_wire::diagnostics::{ModelProviderView, ProbeStatus, ProbeView};
 
 use super::{
@@ -16,13 +19,15 @@ use crate::{
     database_error,
     datadir::{self, DataDir},
     error::Error,
-    hints, logs, server_file,
+    hints, logs, private_files, server_file,
 };
 
 /// How long a provider of models has to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the embedder has for one word. A local model may have to be read from the disk first.
 const EMBED_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long the pages of the embedded database are checked: enough for some gigabytes.
+const DAMAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks the data folder. Returns it opened, or `None` when it has no database, is in use or unusable. Nothing is
 /// created: a check must not leave a database behind that later commands would use.
@@ -63,6 +68,18 @@ pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
     }
 }
 
+/// The problem with files of the data folder that other users of this machine can read; `None` if there are none.
+pub fn exposed_secrets(settings: &Settings) -> Option<Finding> {
+    let files = private_files::exposed_secrets(&settings.data_dir);
+    let names: Vec<_> = files.iter().map(|file| hints::quoted(&file.to_string_lossy())).collect();
+    let found = format!("other users of this machine can read {}", names.join(" and "));
+    let fix = format!(
+        "`chmod 600 {}`; if somebody else may have read it, replace what is in it. The next start of a server sets the mode, too",
+        names.join(" ")
+    );
+    (!files.is_empty()).then(|| problem_finding("data folder", found, fix))
+}
+
 /// Makes and removes a folder where the first missing folder of the path would be made. The path itself is not made:
 /// a check must leave nothing behind that a later command would use.
 fn check_creatable(folder: &Path) -> std::io::Result<()> {
@@ -99,10 +116,15 @@ pub async fn database(settings: &Settings, data_dir: Option<DataDir>) -> (Findin
         }
     };
     match Db::open(settings.database()).await {
-        Ok(db) if embedded => (
-            ok_finding("database", "embedded SQLite opens, its schema is up to date"),
-            DataLocation::Local(db),
-        ),
+        Ok(db) if embedded => match undamaged(&settings.data_dir.join(datadir::DATABASE)) {
+            Ok(finding) => (finding, DataLocation::Local(db)),
+            // What is read from a damaged database says nothing.
+            Err(found) => {
+                let fix =
+                    "restore the newest backup to a new folder: `emergent restore FILE --data-dir FOLDER`";
+                (problem_finding("database", found, fix), DataLocation::None)
+            }
+        },
         Ok(db) => {
             (ok_finding("database", "PostgreSQL answers, its schema is up to date"), DataLocation::Local(db))
         }
@@ -114,6 +136,22 @@ pub async fn database(settings: &Settings, data_dir: Option<DataDir>) -> (Findin
             let found = database_error::describe_open_error(settings, error).describe();
             (problem_finding("database", found, fix), DataLocation::None)
         }
+    }
+}
+
+/// Looks for damaged pages in the embedded database; the error says what is damaged.
+fn undamaged(file: &Path) -> Result<Finding, String> {
+    let opens = "embedded SQLite opens, its schema is up to date";
+    match tokio::task::block_in_place(|| damage::look_for(file, DAMAGE_TIMEOUT)) {
+        Ok(Damage::None) => Ok(ok_finding("database", format!("{opens}, no page is damaged"))),
+        Ok(Damage::Unknown) => {
+            let seconds = DAMAGE_TIMEOUT.as_secs();
+            let found =
+                format!("{opens}; no page that was read in {seconds} seconds is damaged, and there are more");
+            Ok(warning_finding("database", found))
+        }
+        Ok(Damage::Found(problem)) => Err(format!("{} is damaged: {problem}", file.display())),
+        Err(error) => Err(Error::from(error).describe()),
     }
 }
 
