@@ -94,7 +94,10 @@ impl ChangeRequest {
             Err(conflicts) if manifest.is_none() => Err(Error::cannot_remove(&self.name, &conflicts)),
             Err(conflicts) if problems.is_empty() => Err(Error::Incompatible(conflicts)),
             // The author of a manifest sees its own problems and the conflicts together.
-            Err(conflicts) => {
+            Err(mut conflicts) => {
+                conflicts.retain(|conflict| {
+                    manifest.is_none_or(|manifest| !manifest.is_unread(&conflict.pointer))
+                });
                 problems.extend(conflicts);
                 Err(Error::Manifest(problems))
             }

@@ -17,6 +17,7 @@ mod job_rules;
 pub mod manifest;
 pub mod plan;
 pub mod problem;
+mod readable;
 pub mod schema;
 mod service;
 pub mod source;

@@ -56,6 +56,9 @@ pub struct Manifest {
     /// What is wrong with it. A manifest with problems is never installed.
     #[serde(skip)]
     pub problems: Vec<ManifestProblem>,
+    /// The pointers to the parts that cannot be read, and for which placeholders stand. Each is among the problems.
+    #[serde(skip)]
+    pub unread: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -243,6 +246,13 @@ pub struct ManifestServer<'a> {
 }
 
 impl Manifest {
+    /// Whether nothing can be said about the value at a pointer, because it could not be read, or what it is a part of.
+    pub fn is_unread(&self, pointer: &str) -> bool {
+        self.unread.iter().any(|unread| {
+            pointer.strip_prefix(unread.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
     /// Returns the external servers: the MCP servers, and the agents of other systems.
     pub fn servers(&self) -> impl Iterator<Item = ManifestServer<'_>> {
         let mcp = self.mcp.servers.iter().enumerate().map(|(index, spec)| ManifestServer {

@@ -132,11 +132,15 @@ impl Products {
                 ))
             })?),
         };
-        let (manifest, source) = self.load_manifest(input).await?;
+        let (mut manifest, source) = self.load_manifest(input).await?;
+        if manifest.is_unread("/name") {
+            // Its problems are reported below, with those of the project.
+            name.clone_into(&mut manifest.name);
+        }
         if manifest.name != name {
             return Err(Error::NameMismatch { name: name.to_owned(), found: manifest.name });
         }
-        if !explicit {
+        if !explicit && !manifest.is_unread("/version") {
             if manifest.version < installed.version {
                 return Err(Error::Conflict(format!(
                     "version {} is installed, and the newest at its source is {}: to downgrade, name the source",

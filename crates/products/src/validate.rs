@@ -8,7 +8,6 @@ use emergent_domain::{
     invalid::Invalid,
     mcp_server::ServerSpec,
     pack::{TemplatePack, nearest_name},
-    parse_message::in_plain_words,
     prompt::Prompt,
 };
 use semver::Version;
@@ -19,6 +18,7 @@ use crate::{
     job_rules::{check_job, task_problems},
     manifest::{Manifest, ManifestAgent, ManifestJob, ManifestRemoteAgent},
     problem::{ManifestProblem, pointer_segment},
+    readable::{self, Readable},
     schema,
 };
 
@@ -71,20 +71,16 @@ pub fn parse_with_problems(value: Value) -> Result<Manifest, Vec<ManifestProblem
     let mut problems = schema::check(&value);
     let readable = without_unknown_fields(&value, &problems);
     add_new(&mut problems, check_rules(&readable));
-    match serde_path_to_error::deserialize::<_, Manifest>(&readable) {
-        Ok(manifest) => Ok(Manifest { raw: value, problems, ..manifest }),
-        Err(error) => {
-            let field = error.path().to_string();
-            let field = if field == "." { String::new() } else { field.replace(".?", "") };
-            let message = in_plain_words(&error.into_inner().to_string());
-            let problem = emergent_domain::invalid::Problem::new(field, message);
-            let problem = ManifestProblem::from_field(&value, "", problem);
-            // The schema usually reports the same, at this place or below it.
-            if !problems.iter().any(|known| known.pointer.starts_with(&problem.pointer)) {
-                problems.push(problem);
-            }
-            Err(problems)
+    let Readable { manifest, problems: unreadable } = readable::read(&value, readable);
+    for problem in unreadable {
+        // The schema usually reports the same, at this place or below it.
+        if !problems.iter().any(|known| known.pointer.starts_with(&problem.pointer)) {
+            problems.push(problem);
         }
+    }
+    match manifest {
+        Some(manifest) => Ok(Manifest { raw: value, problems, ..manifest }),
+        None => Err(problems),
     }
 }
 
@@ -101,10 +97,13 @@ fn without_unknown_fields(value: &Value, problems: &[ManifestProblem]) -> Value 
     readable
 }
 
-/// Validates the rules that depend on the project. Returns their problems after those of the manifest itself.
+/// Validates the rules that depend on the project. Returns their problems after those of the manifest itself. What could
+/// not be read is not judged.
 pub fn validate(manifest: &Manifest, context: &InstallContext) -> Vec<ManifestProblem> {
     let mut problems = manifest.problems.clone();
-    add_new(&mut problems, check_project_rules(manifest, context));
+    let mut found = check_project_rules(manifest, context);
+    found.retain(|problem| !manifest.is_unread(&problem.pointer));
+    add_new(&mut problems, found);
     problems
 }
 
@@ -121,6 +120,9 @@ fn check_project_rules(manifest: &Manifest, context: &InstallContext) -> Vec<Man
         );
     }
     let mut names = context.tools.clone();
+    // A list of servers that cannot be read may have any tool.
+    names.tools_complete &=
+        !["/mcp", "/mcp/servers", "/a2a", "/a2a/agents"].iter().any(|list| manifest.is_unread(list));
     names.agents = context.agents.keys().cloned().collect();
     names.agents.extend(manifest.agents.iter().map(|agent| agent.name.clone()));
     for (index, definition) in manifest.definitions().enumerate() {
@@ -150,6 +152,8 @@ fn check_project_rules(manifest: &Manifest, context: &InstallContext) -> Vec<Man
                     &names,
                 ));
             }
+            // Agents that cannot be read may have any name.
+            None if manifest.is_unread("/agents") => {}
             None => problems.extend(
                 job_agent_problem(manifest, job, context)
                     .map(|problem| ManifestProblem { pointer: format!("/jobs/{index}/agent"), ..problem }),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use emergent_domain::agent::{AvailableNames, Visibility};
 use emergent_products::{
     ManifestProblem, ProjectState, ToolForecast, builtin,
-    validate::{InstallContext, core_version, parse, parse_value, validate},
+    validate::{InstallContext, core_version, parse, parse_value, parse_with_problems, validate},
 };
 use serde_json::{Value, json};
 
@@ -107,6 +107,67 @@ fn told(manifest: &Value, at: &str, said: &str) {
 fn a_manifest_with_one_of_everything_is_fine() {
     assert_eq!(problems(&whole()), []);
     assert_eq!(problems(&json!({ "name": "a", "version": "1.0.0" })), []);
+}
+
+/// The problems of a manifest and of its place in a project, with parts that cannot be read.
+fn all_problems(manifest: &Value) -> Vec<ManifestProblem> {
+    match parse_with_problems(manifest.clone()) {
+        Err(problems) => problems,
+        Ok(manifest) => validate(&manifest, &around()),
+    }
+}
+
+#[test]
+fn what_cannot_be_read_hides_no_other_problem() {
+    let mut wrong = whole();
+    set(&mut wrong, "/min_core_version", Some(json!("99.0.0")));
+    set(&mut wrong, "/agents/0/tools/0", Some(json!("no_such_tool")));
+    set(&mut wrong, "/agents/1/model", Some(json!({ "provider": "nobody", "name": "x" })));
+    set(&mut wrong, "/jobs/0/agent", Some(json!("missing")));
+    let hidden = ["/min_core_version", "/agents/0/tools/0", "/agents/1/model", "/jobs/0/agent"];
+    assert_eq!(all_problems(&wrong).len(), hidden.len());
+    for (pointer, value, at) in [
+        ("/name", Some(json!(5)), "/name"),
+        ("/name", None, ""),
+        ("/version", Some(json!("one")), "/version"),
+        ("/version", None, ""),
+        ("/description", Some(json!(5)), "/description"),
+        ("/mcp/servers/0/command", None, "/mcp/servers/0"),
+        ("/mcp/servers/0", Some(json!("web")), "/mcp/servers/0"),
+        ("/mcp/prompts/0/messages", None, "/mcp/prompts/0"),
+        ("/mcp/tool_filter", Some(json!("*")), "/mcp/tool_filter"),
+        ("/template_packs/0/version", None, "/template_packs/0"),
+        ("/template_packs/0/object_type_schemas", Some(json!([])), "/template_packs/0/object_type_schemas"),
+        ("/agents/0/description", Some(json!(5)), "/agents/0/description"),
+        ("/jobs/0/config", Some(json!(5)), "/jobs/0/config"),
+    ] {
+        let mut manifest = wrong.clone();
+        set(&mut manifest, pointer, value);
+        let found = all_problems(&manifest);
+        let has = |pointer: &str| found.iter().any(|problem| problem.pointer == pointer);
+        for pointer in hidden.iter().chain([&at]) {
+            assert!(has(pointer), "no problem at `{pointer}`: {found:#?}");
+        }
+        assert_eq!(found.len(), hidden.len() + 1, "{found:#?}");
+    }
+}
+
+#[test]
+fn what_could_not_be_read_is_not_judged() {
+    let one_problem = |pointer: &str, value: Option<Value>, at: &str| {
+        let mut manifest = whole();
+        set(&mut manifest, pointer, value);
+        let found = all_problems(&manifest);
+        assert_eq!(
+            found.iter().map(|problem| problem.pointer.as_str()).collect::<Vec<_>>(),
+            [at],
+            "{found:#?}"
+        );
+    };
+    one_problem("/agents/0", Some(json!({ "name": "triage", "tools": 5 })), "/agents/0/tools");
+    one_problem("/agents", Some(json!(5)), "/agents");
+    one_problem("/mcp/servers", Some(json!(5)), "/mcp/servers");
+    one_problem("/jobs/0", Some(json!(5)), "/jobs/0");
 }
 
 #[test]
