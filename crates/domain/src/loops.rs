@@ -17,11 +17,13 @@ mod failures;
 mod fingerprint;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use failures::{FailureCheck, Failures};
 use serde_json::Value;
+pub use texts::{loop_error, loop_warning};
 
 use crate::{agent::string_enum, ids::ToolCallId};
 
@@ -68,7 +70,7 @@ pub struct ObservedCall<'a> {
 pub enum LoopCheck {
     None,
     /// The call completes a loop. The caller must not execute it, and sends the warning to the model
-    /// instead. `count` is how often the run made this call.
+    /// instead. `count` is how often the run made this call, or calls that count as the same for this kind of loop.
     Warn {
         count: usize,
         kind: LoopKind,
@@ -76,6 +78,7 @@ pub enum LoopCheck {
     /// The model continued the loop after the warning. The run ends.
     End {
         count: usize,
+        kind: LoopKind,
     },
 }
 
@@ -210,12 +213,12 @@ impl LoopGuard {
     }
 
     fn check_newest(&mut self, exact: u64, similar: u64) -> LoopCheck {
-        let count = self.history.get(&exact).map_or(1, |call| call.count);
+        let count = self.count_of(exact);
         let warned: Vec<usize> = (0..self.warned.len())
             .filter(|index| self.warned[*index].has_call(exact) || self.warned[*index].has_call(similar))
             .collect();
         if !warned.is_empty() {
-            return self.check_warned_loops(&warned, exact, similar, count);
+            return self.check_warned_loops(&warned, exact, similar);
         }
         if let Some(cycle) = self.repeated_cycle() {
             let kind = if cycle.len() == 1 { LoopKind::SameCall } else { LoopKind::Cycle(cycle.len()) };
@@ -225,8 +228,7 @@ impl LoopGuard {
             return self.warn(calls, count, LoopKind::KnownResults);
         }
         if self.has_similar_calls() {
-            let count = self.history.get(&similar).map_or(count, |call| call.count);
-            return self.warn(vec![similar], count, LoopKind::SameQuestion);
+            return self.warn(vec![similar], self.count_of(similar), LoopKind::SameQuestion);
         }
         if self.has_nothing_new(exact) {
             return self.warn(vec![exact], count, LoopKind::NothingNew);
@@ -251,24 +253,33 @@ impl LoopGuard {
             FailureCheck::None => LoopCheck::None,
             FailureCheck::Warn { count } => self.warn(Vec::new(), count, kind),
             FailureCheck::WarnAgain { count } => LoopCheck::Warn { count, kind },
-            FailureCheck::End { count } => LoopCheck::End { count },
+            FailureCheck::End { count } => LoopCheck::End { count, kind },
         }
     }
 
     /// Checks a call of loops that the model was warned about. The model has not read a warning of its
     /// newest answer yet, so the call only gets the warning again.
-    fn check_warned_loops(&mut self, warned: &[usize], exact: u64, similar: u64, count: usize) -> LoopCheck {
+    fn check_warned_loops(&mut self, warned: &[usize], exact: u64, similar: u64) -> LoopCheck {
         let (unread, read): (Vec<usize>, Vec<usize>) =
             warned.iter().partition(|index| self.warned[**index].answer == self.answers);
-        let has_ended = read.into_iter().any(|index| {
-            let key = if self.warned[index].has_call(exact) { exact } else { similar };
-            self.repeats_warned_loop(index, key)
+        let key_in = |warned: &WarnedLoop| if warned.has_call(exact) { exact } else { similar };
+        let ended = read.into_iter().find(|index| {
+            let key = key_in(&self.warned[*index]);
+            self.repeats_warned_loop(*index, key)
         });
-        match unread.first() {
-            _ if has_ended => LoopCheck::End { count },
-            Some(index) => LoopCheck::Warn { count, kind: self.warned[*index].kind },
-            None => LoopCheck::None,
+        let Some(warned) = ended.or(unread.first().copied()).map(|index| &self.warned[index]) else {
+            return LoopCheck::None;
+        };
+        let (count, kind) = (self.count_of(key_in(warned)), warned.kind);
+        match ended {
+            Some(_) => LoopCheck::End { count, kind },
+            None => LoopCheck::Warn { count, kind },
         }
+    }
+
+    /// How often the run made the calls of a fingerprint.
+    fn count_of(&self, key: u64) -> usize {
+        self.history.get(&key).map_or(1, |call| call.count)
     }
 
     /// Records that a call of a warned loop is about to be repeated. Returns whether the run ends.
@@ -304,7 +315,7 @@ impl LoopGuard {
             has_progressed,
         });
         match !has_progressed && self.read_idle_warnings >= MAX_WARNINGS {
-            true => LoopCheck::End { count },
+            true => LoopCheck::End { count, kind },
             false => LoopCheck::Warn { count, kind },
         }
     }
@@ -418,39 +429,4 @@ impl WarnedLoop {
     fn record_progress(&mut self) {
         (self.stale_calls, self.is_excused, self.has_progressed) = (0, false, true);
     }
-}
-
-/// The text that the model receives instead of the result of a looping call: what it repeats, what to do, and what
-/// happens otherwise.
-pub fn loop_warning(tool: &str, count: usize, kind: LoopKind) -> String {
-    let repeated = match kind {
-        LoopKind::SameCall => format!("You have called {tool} with identical arguments {count} times."),
-        LoopKind::Cycle(length) => format!(
-            "You have called {tool} with identical arguments {count} times, in a cycle of {length} tool calls that you \
-             repeat in the same order."
-        ),
-        LoopKind::KnownResults => format!(
-            "You have called {tool} with identical arguments {count} times, and your last {MAX_STALE_CALLS} tool calls \
-             returned nothing that they had not returned before."
-        ),
-        LoopKind::SameQuestion => format!(
-            "You have called {tool} {count} times with arguments that differ only in spelling or in the number of results, \
-             and the result was always the same."
-        ),
-        LoopKind::NothingNew => format!(
-            "You have called {tool} with identical arguments {count} times with the same result, and no other tool call in \
-             between returned anything new."
-        ),
-        LoopKind::SameFailure => {
-            format!("You have called {tool} {count} times, and it always failed with the same error.")
-        }
-        LoopKind::UnknownTools => format!(
-            "You have called tools that you do not have {count} times, the last one as {tool}. Call only the tools that \
-             are listed for you."
-        ),
-    };
-    format!(
-        "LOOP DETECTED: {repeated} This tool call will not be executed. Please try a different approach or summarize \
-         your progress so far. If you go on with this loop, your run ends."
-    )
 }

@@ -366,7 +366,7 @@ impl Machine {
         let mut decisions = Vec::with_capacity(calls.len() + truncated.len());
         let mut looping_call = None;
         let checks = self.loops.observe_answer(calls.iter().map(observed_call));
-        for (CallView { call, effect }, check) in calls.iter().copied().zip(checks) {
+        for (CallView { call, .. }, check) in calls.iter().copied().zip(checks) {
             match check {
                 LoopCheck::None => decisions.push(CallDecision::Make(call.id)),
                 LoopCheck::Warn { count, kind } => decisions.push(CallDecision::Refuse {
@@ -374,10 +374,10 @@ impl Machine {
                     text: loops::loop_warning(&call.name, count, kind),
                     looped: Some(count),
                 }),
-                LoopCheck::End { count } => looping_call = looping_call.or(Some((call, effect, count))),
+                LoopCheck::End { count, kind } => looping_call = looping_call.or(Some((call, count, kind))),
             }
         }
-        let Some((looping, effect, count)) = looping_call else {
+        let Some((looping, count, kind)) = looping_call else {
             self.count_calls(calls, &decisions);
             decisions.extend(truncated.iter().map(|view| refuse_call(view.call, TRUNCATED_CALL_RESULT)));
             return NextAction::CallTools(decisions);
@@ -387,17 +387,7 @@ impl Machine {
             text: RUN_ENDED_RESULT.to_owned(),
             looped: (view.call.id == looping.id).then_some(count),
         });
-        let called = match effect {
-            CallEffect::NoTool => {
-                format!("tools that it does not have {count} times, the last one as `{}`", looping.name)
-            }
-            CallEffect::Reads | CallEffect::Writes | CallEffect::External => {
-                format!("`{}` {count} times", looping.name)
-            }
-        };
-        let error = format!(
-            "the agent was warned of a loop and went on: it called {called}; change its prompt or its tools"
-        );
+        let error = loops::loop_error(&looping.name, count, kind);
         let end = RunEnd::Failed { reason: Reason::DoomLoop, error, summary: self.last_text.clone() };
         NextAction::End { refused: refused.collect(), end }
     }

@@ -11,12 +11,25 @@ use uuid::Uuid;
 pub struct EscalationAction {
     /// The option. One that takes two steps has an action for each, in their order.
     pub option: String,
-    /// The command in a terminal; words in capitals are to be replaced.
+    /// The command in a terminal, with the project; words in capitals are to be replaced.
     pub command: String,
     /// The request, such as `POST /api/coordination/tasks/…/retry`.
     pub request: String,
     /// The body of the request; fields with a question mark may be left out.
     pub body: String,
+}
+
+/// How every command starts.
+const PROGRAM: &str = "emergent ";
+/// The flag at the end of every command: without it, the command would look for the task in another project.
+const PROJECT_FLAG: &str = " --project ";
+
+impl EscalationAction {
+    /// The command without the program and the project, for a caller that adds flags of its own.
+    pub fn subcommand(&self) -> &str {
+        let command = self.command.strip_prefix(PROGRAM).unwrap_or(&self.command);
+        command.rsplit_once(PROJECT_FLAG).map_or(command, |(command, _)| command)
+    }
 }
 
 /// Part of the messages about daily budgets of projects and agents.
@@ -25,20 +38,30 @@ const DAILY: &str = "for the day";
 const OF_WORKFLOW: &str = "the workflow's budget";
 
 /// The actions for each option of an escalation. `budget` is that of the workflow.
-pub(crate) fn actions(workflow: Uuid, escalation: &Escalation, budget: Limit) -> Vec<EscalationAction> {
+pub(crate) fn actions(
+    project: Uuid,
+    workflow: Uuid,
+    escalation: &Escalation,
+    budget: Limit,
+) -> Vec<EscalationAction> {
     let task = escalation.task.map(|task| task.0);
     let discussion = escalation.discussion.map(|discussion| discussion.0);
     let of_option = |option: &String| match option.as_str() {
         "resume" => resume_actions(workflow, escalation, budget),
         option => simple_action(option, workflow, task, discussion).into_iter().collect(),
     };
-    escalation.options.iter().flat_map(of_option).collect()
+    let with_project = |action: EscalationAction| EscalationAction {
+        command: format!("{PROGRAM}{}{PROJECT_FLAG}{project}", action.command),
+        ..action
+    };
+    escalation.options.iter().flat_map(of_option).map(with_project).collect()
 }
 
+/// An action whose command has neither the program nor the project yet.
 fn new_action(option: &str, command: &str, request: &str, body: &str) -> EscalationAction {
     EscalationAction {
         option: option.to_owned(),
-        command: format!("emergent {command}"),
+        command: command.to_owned(),
         request: request.to_owned(),
         body: body.to_owned(),
     }
@@ -125,9 +148,13 @@ mod tests {
             options: vec!["resume".to_owned()],
             at: Timestamp::from_micros(0),
         };
-        let workflow = Uuid::nil();
-        let actions = actions(workflow, &escalation, budget);
-        actions.into_iter().map(|action| action.command.replace(&workflow.to_string(), "ID")).collect()
+        let (project, workflow) = (Uuid::from_u128(1), Uuid::nil());
+        let actions = actions(project, workflow, &escalation, budget);
+        let of_project = format!("emergent {{}} --project {project}");
+        for action in &actions {
+            assert_eq!(action.command, of_project.replace("{}", action.subcommand()));
+        }
+        actions.iter().map(|action| action.subcommand().replace(&workflow.to_string(), "ID")).collect()
     }
 
     #[test]
@@ -136,26 +163,17 @@ mod tests {
         let tokens = Limit { microusd: None, tokens: Some(1) };
         let both = Limit { microusd: Some(1), tokens: Some(1) };
         let used_up = "task `a` failed: the budget is used up";
-        assert_eq!(commands(used_up, true, dollars), ["emergent workflow resume ID --budget-usd N"]);
-        assert_eq!(commands(used_up, true, tokens), ["emergent workflow resume ID --budget-tokens N"]);
-        assert_eq!(
-            commands(used_up, true, both),
-            ["emergent workflow resume ID --budget-usd N --budget-tokens N"]
-        );
+        assert_eq!(commands(used_up, true, dollars), ["workflow resume ID --budget-usd N"]);
+        assert_eq!(commands(used_up, true, tokens), ["workflow resume ID --budget-tokens N"]);
+        assert_eq!(commands(used_up, true, both), ["workflow resume ID --budget-usd N --budget-tokens N"]);
         let of_project =
             format!("{used_up}: the project's budget for the day ($1) does not allow another model call");
-        assert_eq!(
-            commands(&of_project, true, dollars),
-            ["emergent budget set --usd N", "emergent workflow resume ID"]
-        );
+        assert_eq!(commands(&of_project, true, dollars), ["budget set --usd N", "workflow resume ID"]);
         let of_agent = format!(
             "{used_up}: the budget of agent `writer` for the day ($1) does not allow another model call"
         );
-        assert_eq!(
-            commands(&of_agent, true, Limit::default())[0],
-            "emergent budget set --usd N --agent writer"
-        );
-        assert_eq!(commands("it could not go on: no disk", false, dollars), ["emergent workflow resume ID"]);
-        assert_eq!(commands(used_up, true, Limit::default()), ["emergent workflow resume ID"]);
+        assert_eq!(commands(&of_agent, true, Limit::default())[0], "budget set --usd N --agent writer");
+        assert_eq!(commands("it could not go on: no disk", false, dollars), ["workflow resume ID"]);
+        assert_eq!(commands(used_up, true, Limit::default()), ["workflow resume ID"]);
     }
 }

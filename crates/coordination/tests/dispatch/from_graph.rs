@@ -116,7 +116,11 @@ both_engines! {
     }
 
     async fn a_plan_made_outside_a_workflow_says_how_it_is_started(db: TestDb) {
-        let plan = json!({ "objects": [{ "ref": "a", "type": "SpecTask", "properties": { "title": "Find out" } }] });
+        let of_plan = |name: &str| json!({ "ref": name, "type": "SpecTask", "properties": { "title": name } });
+        let plan = json!({
+            "objects": [of_plan("a"), of_plan("b"), of_plan("alone")],
+            "relationships": [{ "type": "blocks", "fromRef": "a", "toRef": "b" }],
+        });
         let model = ScriptedModel::default().agent("planner", [calls("entities_create", plan), says("One task.")]);
         let house = House::open(&db, model).await;
         house.agent("planner", &["entities_create"]).await;
@@ -126,15 +130,22 @@ both_engines! {
             .await
             .unwrap()
             .items;
-        let start = emergent_executor::StartOptions { input: "Plan it".into(), ..Default::default() };
-        executor.trigger(house.actor(), agents[0].id, start).await.unwrap();
+        let options = emergent_executor::StartOptions { input: "Plan it".into(), ..Default::default() };
+        executor.trigger(house.actor(), agents[0].id, options).await.unwrap();
         for _ in 0..500 {
             if house.model.requests_of("planner").len() == 2 { break; }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let asked = house.model.requests_of("planner");
         let seen = format!("{:?}", asked[1].turns);
-        assert!(seen.contains("emergent dispatch --from-graph --root"), "{seen}");
+        let command = seen.split_once("emergent dispatch --from-graph ").expect("a command").1;
+        let command = command.split_once('`').expect("its end").0;
+        let ids = command.split("--task ").skip(1).map(|id| ObjectId(id.trim().parse().expect("an id")));
+        let ids: Vec<ObjectId> = ids.collect();
+        assert_eq!(ids.len(), 2, "one of each graph: {command}");
+        start(&house, TaskSelection::Ids(ids)).await;
+        let others = TaskSelection::Query { labels: Vec::new(), filters: Vec::new() };
+        assert!(refusal(&house, others).await.contains("no pending task"), "the command starts the whole plan");
         house.close().await;
     }
 

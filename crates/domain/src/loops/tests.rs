@@ -159,7 +159,15 @@ fn a_question_in_other_spellings_is_the_same_question() {
     assert_eq!(outcomes[..4], [LoopCheck::None; 4]);
     assert_eq!(
         outcomes[4..],
-        [LoopCheck::Warn { count: 5, kind: LoopKind::SameQuestion }, LoopCheck::End { count: 1 }]
+        [
+            LoopCheck::Warn { count: 5, kind: LoopKind::SameQuestion },
+            LoopCheck::End { count: 6, kind: LoopKind::SameQuestion }
+        ]
+    );
+    let error = loop_error("search", 6, LoopKind::SameQuestion);
+    assert!(
+        error.contains("it called `search` 6 times with arguments that differ only in spelling"),
+        "{error}"
     );
 }
 

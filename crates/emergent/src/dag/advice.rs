@@ -4,9 +4,6 @@ use emergent_wire::workflow::{EscalationAction, WorkflowSummaryView};
 
 use crate::hints;
 
-/// How every command of the API's answers starts.
-const PROGRAM: &str = "emergent ";
-
 /// One line for each action: a short label and the command. Empty for a workflow that is not escalated.
 pub fn advice(workflow: &WorkflowSummaryView) -> Vec<String> {
     let Some(escalation) = &workflow.escalation else { return Vec::new() };
@@ -31,7 +28,7 @@ pub fn advice(workflow: &WorkflowSummaryView) -> Vec<String> {
 /// The command of an action without the name of the program; `None` for `cancel`, and for an option of a newer
 /// server.
 fn labelled_command(action: &EscalationAction) -> Option<(&'static str, String)> {
-    let command = action.command.strip_prefix(PROGRAM)?.to_owned();
+    let command = action.subcommand().to_owned();
     let label = match action.option.as_str() {
         "retry" => "try again",
         "reassign" => "another agent",

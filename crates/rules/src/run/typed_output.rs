@@ -3,6 +3,7 @@
 use emergent_domain::{
     output_schema::OutputSchema,
     run::{Reason, RunEnd},
+    text::counted,
 };
 use serde_json::Value;
 
@@ -35,7 +36,8 @@ pub fn decide_output(
     };
     if corrections >= MAX_CORRECTIONS {
         return OutputDecision::Fail(format!(
-            "the answer {problem}; the agent was asked to correct it {corrections} times"
+            "the answer {problem}; the agent was asked to correct it {}",
+            counted(corrections, "time")
         ));
     }
     if !has_step_left {

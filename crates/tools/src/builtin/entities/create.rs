@@ -3,13 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use emergent_domain::{
-    ids::ProjectId,
-    invalid::Invalid,
-    object::{NewObject, Object},
-    object_ref::ObjectRef as Named,
-    task::TASK_TYPE,
-};
+use emergent_domain::{ids::ProjectId, invalid::Invalid, object::NewObject, object_ref::ObjectRef as Named};
 use emergent_graph::{
     CreatedSubgraph, EdgeEnd, Error, NewSubgraph, NewSubgraphEdge, WriteContext, sources, subgraph,
 };
@@ -25,6 +19,7 @@ use super::{
         source::{SourceCache, SourceRef},
         view::FieldSelection,
     },
+    dispatch_hint::dispatch_hint,
     merge::{self, MergeRequest},
 };
 use crate::{Tool, ToolContext, ToolError};
@@ -169,24 +164,6 @@ async fn create(context: ToolContext, input: CreateInput) -> CallResult {
         }
         Ok(answer)
     })
-}
-
-/// Says how tasks are started that belong to no workflow. `None` if there are none, or if the project starts new tasks
-/// by itself.
-fn dispatch_hint(writer: &WriteContext, created: &CreatedSubgraph) -> Option<String> {
-    let is_loose = |object: &&Object| {
-        object.type_ == TASK_TYPE && !object.properties.to_map().contains_key("workflow_id")
-    };
-    let first = created.objects.iter().find(is_loose)?;
-    if writer.project.auto_dispatch_since.is_some() {
-        return None;
-    }
-    Some(format!(
-        "These tasks belong to no workflow, so nothing executes them yet. Tell the user how to start them: `emergent \
-         dispatch --from-graph --root {0}`, or POST /api/coordination/dispatch {{ \"rootTaskId\": \"{0}\" }}; it \
-         starts every task that `blocks` joins with this one",
-        first.id
-    ))
 }
 
 /// Records the source of every created object and relationship.

@@ -6,6 +6,7 @@ use crate::Tool;
 
 mod change;
 mod create;
+mod dispatch_hint;
 mod merge;
 mod query;
 mod read;
