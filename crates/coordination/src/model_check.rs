@@ -87,7 +87,10 @@ impl Dispatcher {
         let settings = &created.workflow.settings;
         let models = self.executor().models();
         let mut uncallable = UncallableModels::default();
-        for agent in all.iter().filter(|agent| names.contains(agent.definition.name.as_str())) {
+        let calls_models = |agent: &&Agent| {
+            names.contains(agent.definition.name.as_str()) && !agent.definition.calls_no_model()
+        };
+        for agent in all.iter().filter(calls_models) {
             let (requested, own) = (settings.model.as_ref(), agent.definition.model.as_ref());
             if let Err(error) = models.choose_for_run(requested, own) {
                 let setting = missing_setting(models, requested.or(own), &error.to_string());

@@ -5,6 +5,7 @@ use emergent_domain::{
     agent::Agent,
     ids::RunId,
     run::{Run, RunStatus},
+    text::counted,
     workflow::WorkflowStatus,
 };
 use emergent_rules::workflow::planning::{plan_problem, planner_prompt};
@@ -38,7 +39,10 @@ pub(crate) fn planning_writes(
         }
     };
     let Some(problem) = problem else {
-        let why = format!("{} tasks were planned", loaded.snapshot.tasks().len());
+        let why = match loaded.snapshot.tasks().len() {
+            1 => "1 task was planned".to_owned(),
+            count => format!("{count} tasks were planned"),
+        };
         return vec![WorkflowWrite::MoveWorkflow {
             to: WorkflowStatus::Running,
             why,
@@ -49,7 +53,10 @@ pub(crate) fn planning_writes(
     let mut writes: Vec<WorkflowWrite> =
         loaded.snapshot.tasks().iter().map(|task| WorkflowWrite::DeleteTask { task: task.id }).collect();
     if run.status == RunStatus::Cancelled || workflow.plan_attempts >= MAX_PLAN_ATTEMPTS {
-        writes.push(fail_workflow(format!("no plan after {} attempts: {problem}", workflow.plan_attempts)));
+        writes.push(fail_workflow(format!(
+            "no plan after {}: {problem}",
+            counted(workflow.plan_attempts, "attempt")
+        )));
         return writes;
     }
     writes.push(WorkflowWrite::RejectPlan { why: problem.clone() });

@@ -311,10 +311,28 @@ fn run_terms(id: RunId, admission: &Admission<'_>, start: &StartOptions) -> Resu
     })
 }
 
+/// Chooses the model of a run. A flow that calls none is started without one that could be called, unless the request,
+/// or the start of a run above, names one: its parts would be refused.
+fn choose_model(
+    executor: &Executor,
+    definition: &AgentDefinition,
+    terms: &RunTerms,
+    admission: &Admission<'_>,
+    start: &StartOptions,
+) -> Result<ModelConfig> {
+    let is_own_part = admission.origin == Origin::Flow
+        && admission.parent.is_some_and(|parent| parent.agent_name == definition.name);
+    let needs_none = definition.calls_no_model() && !is_own_part && terms.requested_model.is_none();
+    match choose_callable_model(executor, definition, terms, admission, start) {
+        Err(Error::NoModel(_)) if needs_none => Ok(definition.flow_model()),
+        chosen => chosen,
+    }
+}
+
 /// Chooses the model: the one that the start request names, or that of the run that is resumed, or that of the
 /// definition if it is pinned, or the one that the start of a run above named. Without any of these,
 /// `EMERGENT_MODEL` comes before the definition.
-fn choose_model(
+fn choose_callable_model(
     executor: &Executor,
     definition: &AgentDefinition,
     terms: &RunTerms,

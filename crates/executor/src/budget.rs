@@ -14,6 +14,7 @@ use emergent_domain::{
     agent::ModelConfig,
     chat::{Turn, Usage},
     ids::{ProjectId, WorkflowId},
+    text::counted,
     workflow::{Amount, Limit, to_microusd},
 };
 use emergent_llm::{Delta, Error, Models, ToolSpec};
@@ -286,7 +287,7 @@ pub(crate) fn budget_status(
 /// and of the shortest answer, for a limit that is not used up.
 fn limit_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str, needed: Option<u64>) -> String {
     let amounts = |microusd: Option<i64>, tokens: Option<i64>| {
-        let amounts = [microusd.map(dollars), tokens.map(|tokens| format!("{tokens} tokens"))];
+        let amounts = [microusd.map(dollars), tokens.map(|tokens| counted(tokens, "token"))];
         amounts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
     };
     let allowed = amounts(limit.microusd, limit.tokens);
@@ -314,7 +315,9 @@ fn limit_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str, nee
             "start it again with a higher limit".to_owned(),
         ),
     };
-    let needs = needed.map(|tokens| format!("; the call needs at least {tokens} tokens")).unwrap_or_default();
+    let needs = needed
+        .map(|tokens| format!("; the call needs at least {}", counted(tokens, "token")))
+        .unwrap_or_default();
     format!(
         "{budget_name} ({allowed}) does not allow another model call: {spent} spent so far; {remedy}{needs}"
     )

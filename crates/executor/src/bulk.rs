@@ -6,6 +6,7 @@ use emergent_domain::{
     ids::{ProjectId, RunId, TokenId},
     invalid::Invalid,
     run::{Run, RunStatus},
+    text::counted,
 };
 use emergent_graph::Actor;
 use emergent_store::{
@@ -165,7 +166,7 @@ impl Executor {
             BulkAction::Resume => AuditAction::RunBulkResume,
         };
         let listed: Vec<String> = ids.iter().take(MAX_AUDITED_IDS).map(ToString::to_string).collect();
-        let entry = NewAuditEntry::new(kind, Some(actor.project), format!("{} runs", ids.len()))
+        let entry = NewAuditEntry::new(kind, Some(actor.project), counted(ids.len() as u64, "run"))
             .detail("runs", ids.len())
             .detail("firstIds", json!(listed))
             .detail("byFilter", matches!(selection, BulkSelection::Filter(_)));

@@ -50,6 +50,36 @@ async fn two_seconds(db: &TestDb, model: ScriptedModel, flow: AgentDefinition) -
 }
 
 both_engines! {
+    async fn a_flow_of_other_agents_needs_no_model(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("writer", [says("A draft."), says("A draft.")])
+            .agent("editor", [says("A text."), says("A text.")]);
+        let harness = Harness::open(&db, model).await;
+        harness.agent(agent("writer")).await;
+        harness.agent(agent("editor")).await;
+        // Without a model, and with one that this server cannot call.
+        for own in [None, "google/gemini-2.5-flash".parse().ok()] {
+            let name = if own.is_none() { "none" } else { "keyless" };
+            let desk = AgentDefinition { model: own, ..flow(name, FlowType::Parallel, &["writer", "editor"]) };
+            let desk = harness.agent(desk).await;
+            let run = harness.run(&desk, "About rain.").await;
+            assert_ended(&run, RunStatus::Completed, None);
+            assert_eq!(run.model.to_string(), "flow/parallel");
+        }
+        // A flow without other agents is its own part, and calls one.
+        let alone = AgentDefinition { model: None, ..flow("alone", FlowType::Loop, &[]) };
+        let alone = harness.agent(alone).await;
+        let start = StartOptions { input: "Go.".into(), ..StartOptions::default() };
+        let refused = harness.executor.trigger(harness.actor(), alone.id, start).await.unwrap_err();
+        assert!(matches!(refused, emergent_executor::Error::NoModel(_)), "{refused}");
+        // A model that nobody can call is refused as before if the request names it.
+        let start = StartOptions { model: "gogle/x".parse().ok(), input: "Go.".into(), ..StartOptions::default() };
+        let desk = harness.agent(flow("desk", FlowType::Sequential, &["writer"])).await;
+        let refused = harness.executor.trigger(harness.actor(), desk.id, start).await.unwrap_err();
+        assert!(refused.to_string().contains("gogle"), "{refused}");
+        harness.close().await;
+    }
+
     async fn a_sequence_hands_each_part_the_output_of_the_one_before(db: TestDb) {
         let model = ScriptedModel::default().agent("writer", [says("A draft.")]).agent("editor", [says("A text.")]);
         let harness = Harness::open(&db, model).await;

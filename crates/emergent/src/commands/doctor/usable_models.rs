@@ -1,5 +1,6 @@
 //! Says which agents have a model that the server can call.
 
+use emergent_domain::agent::calls_no_model;
 use emergent_wire::{
     agent::AgentView,
     diagnostics::{DiagnosticsView, ModelProviderView, ProbeStatus},
@@ -67,8 +68,12 @@ impl UsableModels {
         !self.has_server && self.for_all.is_some() && !is_pinned(agent)
     }
 
-    /// Why the agent has no usable model; `None` if it has one. A flow needs one too: it is checked when it starts.
+    /// Why the agent has no usable model; `None` if it has one, or needs none because it is a flow of other agents.
     pub fn problem(&self, agent: &AgentView) -> Option<ModelProblem> {
+        let parts = agent.flow_config.as_ref().map_or(&[][..], |flow| &flow.agents);
+        if calls_no_model(agent.flow_type, parts) {
+            return None;
+        }
         let own = agent.model.as_ref().map(|model| format!("{}/{}", model.provider, model.name));
         let problem = self.problem_of_model(own.as_deref(), is_pinned(agent))?;
         Some(match self.has_server {
