@@ -266,7 +266,8 @@ export interface paths {
         post?: never;
         /**
          * Deletes an agent. Its runs stay readable, and queued runs still start. An agent that a product's job
-         *     starts cannot be deleted while the job exists.
+         *     starts cannot be deleted while the job exists. Without the scope `agents:read`, the answer has only what identifies the
+         *     agent.
          */
         delete: operations["deleteAgent"];
         options?: never;
@@ -274,7 +275,7 @@ export interface paths {
         /**
          * Changes an agent. Active runs keep the version they started with. A change without effect creates no
          *     version. A request that names `trigger` activates its schedule again if that was suspended. With `dryRun`, nothing is
-         *     changed.
+         *     changed. Without the scope `agents:read`, the answer has only what identifies the agent.
          */
         patch: operations["updateAgent"];
         trace?: never;
@@ -896,7 +897,8 @@ export interface paths {
         get?: never;
         /**
          * Saves a trigger that starts a workflow at times or events, under a name. The workflow is checked as in a dispatch,
-         *     and its tasks cannot name internal agents.
+         *     and its tasks cannot name internal agents. The trigger starts agents without a request, so saving it needs the scope
+         *     `agents:invoke` as well.
          */
         put: operations["putTrigger"];
         post?: never;
@@ -908,7 +910,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Pauses or resumes a schedule, whether an agent, a product or a person has it. Times that pass while it is paused are
+         * Pauses or resumes a schedule, whether an agent, a product or a person has it. Resuming needs the scope `agents:invoke`
+         *     as well. Times that pass while it is paused are
          *     not fired later, and runs that it started go on. A schedule that is saved again stays paused.
          */
         patch: operations["updateTrigger"];
@@ -1300,7 +1303,9 @@ export interface paths {
         /**
          * Starts a workflow and returns at once. Tasks in the request are validated as a whole: unknown keys,
          *     unknown agents and dependency cycles are refused, with the path of the field. Tasks that are in the graph
-         *     already become tasks of the workflow. Every agent that could be started needs a model that can be called.
+         *     already become tasks of the workflow; to name them or to search for them needs the scope `agents:read` as well, and
+         *     those of a cancelled workflow that waited for a person or had a budget need `approvals:decide`. Every agent that could
+         *     be started needs a model that can be called.
          */
         post: operations["dispatch"];
         delete?: never;
@@ -1321,7 +1326,7 @@ export interface paths {
         put?: never;
         /**
          * Adds a task to a workflow that has not ended. Without a workflow, the task stands alone and any
-         *     agent or person can take it.
+         *     agent or person can take it. While the workflow is escalated, this needs the scope `approvals:decide` as well.
          */
         post: operations["addTask"];
         delete?: never;
@@ -1472,7 +1477,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Cancels a workflow and all its runs. */
+        /**
+         * Cancels a workflow and all its runs. Without the scope `agents:read`, the answer has only the id, the status and the time
+         *     of the change.
+         */
         post: operations["cancelWorkflow"];
         delete?: never;
         options?: never;
@@ -1513,7 +1521,8 @@ export interface paths {
         /**
          * Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
          *     request replaces the current one. A workflow that is escalated needs the scope `approvals:decide` as well, and so does
-         *     a budget that allows more than the current one.
+         *     a budget that allows more than the current one. Without the scope `agents:read`, the answer has only the id, the status
+         *     and the time of the change.
          */
         post: operations["resumeWorkflow"];
         delete?: never;
@@ -1551,7 +1560,7 @@ export interface paths {
         put?: never;
         /**
          * Ingests a document (text, Markdown, HTML or PDF) and makes it searchable. The same content again
-         *     returns the existing document.
+         *     returns the existing document; without the scope `graph:read`, only with what identifies it.
          */
         post: operations["createDocument"];
         delete?: never;
@@ -1588,7 +1597,7 @@ export interface paths {
         get: operations["getDocument"];
         put?: never;
         post?: never;
-        /** Deletes a document and its chunks. */
+        /** Deletes a document and its chunks. Without the scope `graph:read`, the answer has only what identifies the document. */
         delete: operations["deleteDocument"];
         options?: never;
         head?: never;
@@ -1772,7 +1781,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Creates the object with this type and key, or updates the existing one. */
+        /**
+         * Creates the object with this type and key, or updates the existing one. Of an existing one, the answer has only what
+         *     identifies it without the scope `graph:read`.
+         */
         put: operations["upsertObject"];
         post?: never;
         delete?: never;
@@ -1792,11 +1804,17 @@ export interface paths {
         get: operations["getObject"];
         put?: never;
         post?: never;
-        /** Deletes an object and its relationships; `restore` restores them. */
+        /**
+         * Deletes an object and its relationships; `restore` restores them. Without the scope `graph:read`, the answer has only
+         *     what identifies the object.
+         */
         delete: operations["deleteObject"];
         options?: never;
         head?: never;
-        /** Changes an object. A change without effect creates no version. */
+        /**
+         * Changes an object. A change without effect creates no version. Without the scope `graph:read`, the answer has only what
+         *     identifies the object.
+         */
         patch: operations["updateObject"];
         trace?: never;
     };
@@ -1843,7 +1861,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Restores a deleted object, with the relationships that were deleted with it. */
+        /**
+         * Restores a deleted object, with the relationships that were deleted with it. Without the scope `graph:read`, the answer
+         *     has only what identifies the object.
+         */
         post: operations["restoreObject"];
         delete?: never;
         options?: never;
@@ -1892,10 +1913,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the project's relationships, newest first, as they are or as they were at a time. */
+        /** Lists the project's relationships, newest first, as they are or as they were at a time, or the deleted ones. */
         get: operations["listRelationships"];
         put?: never;
-        /** Creates a relationship between two objects. If the same relationship exists, it is returned. */
+        /**
+         * Creates a relationship between two objects. If the same relationship exists, it is returned; without the scope
+         *     `graph:read`, only with what identifies it.
+         */
         post: operations["createRelationship"];
         delete?: never;
         options?: never;
@@ -1914,7 +1938,8 @@ export interface paths {
         put?: never;
         /**
          * Creates up to 1,000 relationships. The response has, in order, the relationship or the error of each
-         *     item. With `atomic`, the first error refuses all of them.
+         *     item. With `atomic`, the first error refuses all of them. Without the scope `graph:read`, the response has only what
+         *     identifies the relationships.
          */
         post: operations["bulkCreateRelationships"];
         delete?: never;
@@ -1934,11 +1959,14 @@ export interface paths {
         get: operations["getRelationship"];
         put?: never;
         post?: never;
-        /** Deletes a relationship. */
+        /** Deletes a relationship. Without the scope `graph:read`, the answer has only what identifies the relationship. */
         delete: operations["deleteRelationship"];
         options?: never;
         head?: never;
-        /** Changes the properties or the weight of a relationship. */
+        /**
+         * Changes the properties or the weight of a relationship. Without the scope `graph:read`, the answer has only what
+         *     identifies the relationship.
+         */
         patch: operations["updateRelationship"];
         trace?: never;
     };
@@ -2830,6 +2858,11 @@ export interface components {
             visibility: components["schemas"]["Visibility"];
             /** @description What is probably a mistake: patterns in `tools` that match no tool, and a `model` whose script is missing. */
             warnings?: components["schemas"]["AgentWarning"][];
+            /**
+             * @description True in the answer to a write of somebody who may not read: only what identifies the result is there, and the other
+             *     fields are empty.
+             */
+            withheld?: boolean;
         };
         /** @description The agents of a project that the outside may find. */
         AgentCard: {
@@ -3335,6 +3368,8 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
+        /** @description A workflow that was changed. The first is for whoever may read workflows. */
+        ChangedWorkflow: components["schemas"]["WorkflowFacts"] | components["schemas"]["WorkflowState"];
         Channel: {
             /**
              * Format: int64
@@ -4187,6 +4222,11 @@ export interface components {
              */
             textBytes: number;
             title: string;
+            /**
+             * @description True in the answer to a write of somebody who may not read: only what identifies the result is there, and the other
+             *     fields are empty.
+             */
+            withheld?: boolean;
         };
         /** @description An object that was found in a document. */
         DocumentObject: {
@@ -4255,6 +4295,15 @@ export interface components {
         /** @description What every answer that worked looks like. */
         Envelope_BulkRunsResult: {
             data: components["schemas"]["BulkRunsResult"];
+            /**
+             * @description Always true.
+             * @enum {boolean}
+             */
+            success: true;
+        };
+        /** @description What every answer that worked looks like. */
+        Envelope_ChangedWorkflow: {
+            data: components["schemas"]["ChangedWorkflow"];
             /**
              * @description Always true.
              * @enum {boolean}
@@ -4962,7 +5011,7 @@ export interface components {
         EscalationAction: {
             /** @description The body of the request; fields with a question mark may be left out. */
             body: string;
-            /** @description The command in a terminal; words in capitals are to be replaced. */
+            /** @description The command in a terminal, with the project; words in capitals are to be replaced. */
             command: string;
             /** @description The option. One that takes two steps has an action for each, in their order. */
             option: string;
@@ -5684,6 +5733,11 @@ export interface components {
              * @description Counts from 1; name it as `expectedVersion` to change only what you have seen.
              */
             version: number;
+            /**
+             * @description True in the answer to a write of somebody who may not read: only what identifies the result is there, and the other
+             *     fields are empty.
+             */
+            withheld?: boolean;
         };
         /** @description The id of an object, or `Type/key`. */
         ObjectRef: string;
@@ -6342,6 +6396,11 @@ export interface components {
             version: number;
             /** Format: double */
             weight?: number | null;
+            /**
+             * @description True in the answer to a write of somebody who may not read: only what identifies the result is there, and the other
+             *     fields are empty.
+             */
+            withheld?: boolean;
         };
         /** @description What a relationship joins, and what it may say about it. */
         RelationshipType: {
@@ -7994,6 +8053,14 @@ export interface components {
             planner?: string | null;
             selector: components["schemas"]["Selector"];
             threading: components["schemas"]["Threading"];
+        };
+        /** @description What became of a workflow that was changed by somebody who may not read it. */
+        WorkflowState: {
+            /** Format: uuid */
+            id: string;
+            status: components["schemas"]["WorkflowStatus"];
+            /** Format: date-time */
+            updatedAt: string;
         };
         /** @enum {string} */
         WorkflowStatus: "planning" | "running" | "completed" | "failed" | "escalated" | "cancelled";
@@ -17623,7 +17690,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Envelope_WorkflowFacts"];
+                    "application/json": components["schemas"]["Envelope_ChangedWorkflow"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -17822,7 +17889,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Envelope_WorkflowFacts"];
+                    "application/json": components["schemas"]["Envelope_ChangedWorkflow"];
                 };
             };
             /** @description `malformed` or `invalid`: `details` names each field and what is wrong with it */
@@ -20445,6 +20512,11 @@ export interface operations {
                 toId?: string;
                 /** @description The relationships that were live at that moment, as they were then. A key names the object that had it then. */
                 asOf?: string;
+                /**
+                 * @description True lists deleted relationships instead, as they were when they were deleted; `deletedAt` is the time.
+                 *     Those that were deleted with an object are left out: they are restored with it. Not with `asOf`.
+                 */
+                deleted?: boolean;
                 /** @description The maximum number of results; the default is 50. */
                 limit?: number;
                 /** @description The `x-next-cursor` of the previous page. */

@@ -83,6 +83,48 @@ both_engines! {
         assert_eq!(elsewhere.get("/api/graph/objects?deleted=true").await.is(200), &json!([]));
     }
 
+    async fn deleted_relationships_are_listed_until_they_are_restored(db: TestDb) {
+        let server = Server::start(&db).await;
+        let client = server.admin();
+        let mut ends = Vec::new();
+        for key in ["a", "b", "c"] {
+            ends.push(client.object("Note", key, json!({})).await);
+        }
+        let mut ids = Vec::new();
+        for (from, type_, to) in [(0, "cites", 1), (1, "cites", 2), (0, "refutes", 2), (2, "cites", 0)] {
+            let body = json!({ "type": type_, "fromId": ends[from], "toId": ends[to] });
+            let created = client.post("/api/graph/relationships", body).await;
+            ids.push(created.is(201)["id"].as_str().unwrap().to_owned());
+        }
+        for id in &ids[..3] {
+            client.delete(&format!("/api/graph/relationships/{id}")).await.is(200);
+        }
+        let listed = async |query: &str| -> Vec<usize> {
+            let listed = client.get(&format!("/api/graph/relationships?{query}")).await;
+            let position = |edge: &Value| ids.iter().position(|id| edge["id"] == **id).unwrap();
+            listed.is(200).as_array().unwrap().iter().map(position).collect()
+        };
+        assert_eq!(listed("").await, [3]);
+        assert_eq!(listed("deleted=true").await, [2, 1, 0]);
+        assert_eq!(listed("deleted=true&type=cites").await, [1, 0]);
+        assert_eq!(listed("deleted=true&fromId=Note%2Fa").await, [2, 0]);
+        assert_eq!(listed("deleted=true&fromId=Note%2Fa&toId=Note%2Fc&type=refutes").await, [2]);
+        let first = client.get("/api/graph/relationships?deleted=true&limit=2").await;
+        assert!(first.is(200)[0]["deletedAt"].is_string());
+        let cursor = first.headers["x-next-cursor"].to_str().unwrap();
+        assert_eq!(listed(&format!("deleted=true&limit=2&cursor={cursor}")).await, [0]);
+        client.post(&format!("/api/graph/relationships/{}/restore", ids[1]), json!({})).await.is(200);
+        assert_eq!(listed("deleted=true").await, [2, 0]);
+        // Those of a deleted object come back with it.
+        client.delete(&format!("/api/graph/objects/{}", ends[2])).await.is(200);
+        assert_eq!(listed("deleted=true").await, [2, 0]);
+        let both = client.get("/api/graph/relationships?deleted=true&asOf=2026-05-01T12:00:00Z").await;
+        both.refused(400, "invalid");
+        assert_eq!(both.field(), "deleted");
+        let elsewhere = client.in_project(server.project("elsewhere").await);
+        assert_eq!(elsewhere.get("/api/graph/relationships?deleted=true").await.is(200), &json!([]));
+    }
+
     async fn keys_are_unique_and_upsert_finds_them(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

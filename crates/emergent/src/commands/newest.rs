@@ -16,7 +16,6 @@ use crate::{
 
 /// The objects that `object list` shows without options, newest first.
 pub const LISTED_OBJECTS: &str = "/api/graph/objects?includeSystem=false";
-const DELETED_OBJECTS: &str = "/api/graph/objects?includeSystem=false&deleted=true";
 const RELATIONSHIPS: &str = "/api/graph/relationships";
 /// How many of the newest relationships are read first. Most often the newest is the one.
 const READ_FIRST: usize = 20;
@@ -55,14 +54,6 @@ pub async fn newest_relationship(client: &Client) -> Result<String> {
         "the newest {MAX_SEARCHED} relationships are of tasks, sessions and discussions; name the one you mean by its id, \
          which `{list}` shows"
     )))
-}
-
-/// The object that was deleted last, of those that `object list --deleted` shows.
-pub async fn last_deleted_object(client: &Client) -> Result<Uuid> {
-    let deleted: Vec<Received<ObjectView>> = client.get_newest(DELETED_OBJECTS, MAX_SEARCHED).await?;
-    let last = deleted.iter().max_by_key(|object| object.deleted_at);
-    last.map(|object| object.id)
-        .ok_or_else(|| Error::Usage("there is no deleted object, so there is no last one to restore".into()))
 }
 
 /// How a message names an object: `Person/ada`, or with its id if it has no key.

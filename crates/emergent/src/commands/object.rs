@@ -10,8 +10,9 @@ use super::{
     confirm::ask_about_last,
     encode,
     graph::{object_name, resolve_object, show_object},
-    newest::{label, last_deleted_object},
+    newest::label,
     object_types::warn_of_unknown_types,
+    resolve::{DELETED_OBJECTS, resolve_deleted},
     run_bulk::parse_optional_time,
 };
 use crate::{
@@ -93,7 +94,7 @@ pub enum Object {
     },
     /// Restore a deleted object, with the relationships that were deleted with it
     Restore {
-        /// Its id, TYPE/KEY, or `last`, the one that was deleted last
+        /// Its id, the end of its id, TYPE/KEY, its key, or `last`, the one that was deleted last
         object: String,
     },
 }
@@ -241,11 +242,10 @@ impl Object {
                 (deleted, "deleted")
             }
             Object::Restore { object } => {
-                let reference = match object.as_str() {
-                    "last" => last_deleted_object(client).await?.to_string(),
+                let reference = match object.contains('/') {
                     // The server knows which deleted object had the key, and whether a live one has it now.
-                    object if object.contains('/') => encode(object),
-                    object => resolve_object(client, object).await?.to_string(),
+                    true => encode(&object),
+                    false => resolve_deleted(client, &DELETED_OBJECTS, &object).await?,
                 };
                 let path = format!("/api/graph/objects/{reference}/restore");
                 let restored: Received<ObjectView> = client.post(&path, &Map::new()).await?.data().await?;

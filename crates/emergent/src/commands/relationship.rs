@@ -1,6 +1,6 @@
 //! `emergent relationship`: the relationships of an object, their versions, and creating, deleting and restoring them.
 
-use emergent_domain::{ids::ObjectId, text};
+use emergent_domain::ids::ObjectId;
 use emergent_wire::{
     object::ObjectView,
     relationship::{CreateRelationship, RelationshipView},
@@ -18,7 +18,8 @@ use super::{
     newest::object_label,
     number::parse_finite,
     object::parse_properties,
-    resolve::{RELATIONSHIPS, resolve_id},
+    object_types::used_relationship_types,
+    resolve::{DELETED_RELATIONSHIPS, RELATIONSHIPS, resolve_deleted, resolve_id, suggestion},
 };
 use crate::{
     client::{Client, Received},
@@ -28,10 +29,11 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Relationship {
-    /// List the relationships of an object, from it and to it
+    /// List the relationships of an object, from it and to it, or those that are deleted
     List {
-        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`
-        object: String,
+        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`; with `--deleted` it may be left out
+        #[arg(required_unless_present = "deleted")]
+        object: Option<String>,
         /// Only relationships of this type (may be repeated)
         #[arg(long = "type", value_name = "TYPE")]
         types: Vec<String>,
@@ -41,6 +43,10 @@ pub enum Relationship {
         /// As they were then: at a time such as 2026-01-31T08:00:00Z, or so long ago, such as 24h or 7d
         #[arg(long, value_name = "TIME")]
         as_of: Option<String>,
+        /// The deleted ones instead, which `emergent relationship restore` brings back; those that were deleted with an
+        /// object come back with it
+        #[arg(long, conflicts_with_all = ["as_of", "direction"])]
+        deleted: bool,
     },
     /// Connect two objects
     Create {
@@ -68,12 +74,12 @@ pub enum Relationship {
     },
     /// List every version of a relationship, newest first, also of a deleted one
     History {
-        /// Its id, the end of its id, or `last`; a deleted one: its whole id
+        /// Its id, the end of its id, or `last`, the newest that is not deleted
         relationship: String,
     },
     /// Restore a deleted relationship between objects that exist
     Restore {
-        /// Its whole id, as `relationship delete` prints it
+        /// Its id, the end of its id, or `last`, the one that was deleted last
         relationship: String,
     },
 }
@@ -81,8 +87,11 @@ pub enum Relationship {
 impl Relationship {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
-            Relationship::List { object, types, direction, as_of } => {
-                let moment = Moment::parse(as_of.as_deref())?;
+            Relationship::List { object, types, deleted: true, .. } => {
+                list_deleted(client, object.as_deref(), &types, as_json).await
+            }
+            Relationship::List { object, types, direction, as_of, deleted: false } => {
+                let (object, moment) = (object.unwrap_or_default(), Moment::parse(as_of.as_deref())?);
                 let id = resolve_object_at(client, &object, moment).await?;
                 let mut filter: String =
                     types.iter().map(|type_| format!("&type={}", encode(type_))).collect();
@@ -98,6 +107,10 @@ impl Relationship {
                     let reaching = list("toId").await?.into_iter();
                     // A relationship of the object with itself is in both lists.
                     edges.extend(reaching.filter(|edge| direction == "in" || edge.from_id != id));
+                }
+                // Relationships of the past may have had types that none has today.
+                if edges.is_empty() && moment.is_none() && !types.is_empty() {
+                    warn_of_unused_types(client, &types).await;
                 }
                 if as_json {
                     output::print_json(&edges)
@@ -151,7 +164,7 @@ impl Relationship {
                 if as_json { output::print_json(&versions) } else { print_history(client, &versions).await }
             }
             Relationship::Restore { relationship } => {
-                let id = resolve_any(client, &relationship).await?;
+                let id = resolve_deleted(client, &DELETED_RELATIONSHIPS, &relationship).await?;
                 let path = format!("/api/graph/relationships/{id}/restore");
                 let restored: Received<RelationshipView> =
                     client.post(&path, &Map::new()).await?.data().await?;
@@ -189,16 +202,61 @@ fn print_edges(around: &TraversalView, edges: &[Received<RelationshipView>]) -> 
     output::print_table_with_optional(&headers, &rows, &["FROM", "TO"], &["VERSION", "WRITTEN"])
 }
 
-/// The id of a relationship that may be deleted. The end of an id is looked up among those that are live.
+/// Lists the deleted relationships of an object, or all. Their ends may be deleted as well, so they are named by ids.
+async fn list_deleted(client: &Client, object: Option<&str>, types: &[String], as_json: bool) -> Result<()> {
+    let types: String = types.iter().map(|type_| format!("&type={}", encode(type_))).collect();
+    let list = async |end: &str| {
+        let path = format!("{}{end}{types}", DELETED_RELATIONSHIPS.path());
+        client.get_all_pages::<Received<RelationshipView>>(&path).await
+    };
+    let edges = match object {
+        None => list("").await?,
+        Some(object) => {
+            let id = resolve_object(client, object).await?;
+            let mut edges = list(&format!("&fromId={id}")).await?;
+            let reaching = list(&format!("&toId={id}")).await?.into_iter();
+            edges.extend(reaching.filter(|edge| edge.from_id != id));
+            edges
+        }
+    };
+    if as_json {
+        return output::print_json(&edges);
+    }
+    if edges.is_empty() && output::terminal_width().is_some() {
+        return output::print_text("There are no deleted relationships that match.");
+    }
+    let cells = |edge: &Received<RelationshipView>| {
+        let deleted_at = edge.deleted_at.map(|time| time.to_string()).unwrap_or_default();
+        vec![
+            edge.id.to_string(),
+            edge.from_id.to_string(),
+            edge.type_.clone(),
+            edge.to_id.to_string(),
+            deleted_at,
+        ]
+    };
+    let rows: Vec<_> = edges.iter().map(cells).collect();
+    output::print_table(&["ID", "FROM", "TYPE", "TO", "DELETED"], &rows)
+}
+
+/// The id of a relationship that may be deleted. The end of an id is looked up among the live ones first.
 async fn resolve_any(client: &Client, reference: &str) -> Result<String> {
-    resolve_id(client, &RELATIONSHIPS, reference).await.map_err(|error| match error {
-        Error::Usage(message) => Error::Usage(text::append(
-            &message,
-            "; ",
-            "a deleted relationship is named by its whole id, which `relationship delete` printed",
-        )),
-        other => other,
-    })
+    let live = resolve_id(client, &RELATIONSHIPS, reference).await;
+    match live {
+        Err(error @ Error::Usage(_)) if reference != "last" => {
+            resolve_deleted(client, &DELETED_RELATIONSHIPS, reference).await.map_err(|_| error)
+        }
+        live => live,
+    }
+}
+
+/// Says on standard error which of these types no relationship of the project has, with the nearest one.
+async fn warn_of_unused_types(client: &Client, types: &[String]) {
+    let used = used_relationship_types(client).await;
+    for type_ in types.iter().filter(|type_| !used.contains(type_)) {
+        let nearest = suggestion(type_, used.iter().map(String::as_str));
+        output::print_notice(&format!("no relationship of this project has the type `{type_}`{nearest}"));
+    }
 }
 
 /// An end of a relationship as `TYPE/KEY`; its id if it has no key, or is deleted.

@@ -1,6 +1,7 @@
 //! Finds what a person names: by id, by the end of an id, by a name where that is unique, or as `last`, the
 //! newest. What is not found is answered with the nearest name and the command that lists what there is.
 
+use emergent_domain::time::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -14,6 +15,8 @@ use crate::{
 
 /// How many of the newest items are searched for a name or for the end of an id.
 pub(super) const MAX_SEARCHED: usize = 1_000;
+/// How many deleted items are searched for the one that was deleted last. The lists are in the order of creation.
+const MAX_DELETED: usize = 10_000;
 /// Shorter ends of an id are not accepted: they would name something else tomorrow.
 const MIN_SUFFIX_CHARS: usize = 4;
 /// How similar a name has to be to be suggested, from 0 to 1.
@@ -34,6 +37,13 @@ pub struct Resource {
     list_command: &'static str,
 }
 
+impl Resource {
+    /// The path of the list.
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+}
+
 const fn resource(
     noun: &'static str,
     path: &'static str,
@@ -47,6 +57,19 @@ pub const AGENTS: Resource =
     resource("agent", "/api/admin/agents?include_internal=true", "name", "agent list --internal");
 pub const CONVERSATIONS: Resource =
     resource("conversation", "/api/chat/conversations", "", "conversation list");
+/// Of tasks and other objects of the system, which are deleted by the thousand, only those that a person names by an id.
+pub const DELETED_OBJECTS: Resource = resource(
+    "deleted object",
+    "/api/graph/objects?deleted=true&includeSystem=false",
+    "key",
+    "object list --deleted",
+);
+pub const DELETED_RELATIONSHIPS: Resource = resource(
+    "deleted relationship",
+    "/api/graph/relationships?deleted=true",
+    "",
+    "relationship list --deleted",
+);
 pub const DISCUSSIONS: Resource =
     resource("discussion", "/api/coordination/discussions", "", "discussion list");
 pub const DOCUMENTS: Resource = resource("document", "/api/documents", "title", "document list");
@@ -81,6 +104,29 @@ pub async fn resolve_id(client: &Client, resource: &Resource, reference: &str) -
     let candidates: Vec<Candidate> =
         items.iter().filter_map(|item| Candidate::from_item(item, resource.name_field)).collect();
     choose(resource, reference, &candidates)
+}
+
+/// The id of the deleted item that a person names; `last` is the one that was deleted last. A whole id is not checked.
+pub async fn resolve_deleted(client: &Client, resource: &Resource, reference: &str) -> Result<String> {
+    if is_id(reference) {
+        return Ok(reference.to_ascii_lowercase());
+    }
+    let mut items: Vec<Value> = client.get_newest(resource.path, MAX_DELETED).await?;
+    if reference == "last" && items.len() >= MAX_DELETED {
+        return Err(Error::Usage(format!(
+            "there are more than {MAX_DELETED} {}s, and which is the last one is not known: name it by its id",
+            resource.noun
+        )));
+    }
+    items.sort_by_key(|item| std::cmp::Reverse(deleted_at(item)));
+    let candidates: Vec<Candidate> =
+        items.iter().filter_map(|item| Candidate::from_item(item, resource.name_field)).collect();
+    choose(resource, reference, &candidates)
+}
+
+/// When an item was deleted; `None` if it does not say so in a way that can be compared.
+fn deleted_at(item: &Value) -> Option<Timestamp> {
+    item.get("deletedAt")?.as_str()?.parse().ok()
 }
 
 /// The live object of a type whose id this is, or whose id ends with it; `None` if there is none, or if the text cannot be

@@ -81,6 +81,18 @@ impl Graph {
         Ok(self.db().read(move |tx| rows::list(tx, project, &filter, &page)).await?)
     }
 
+    /// Lists deleted relationships, as they were when they were deleted, without those that were deleted with one of
+    /// their ends.
+    pub async fn list_deleted_relationships(
+        &self,
+        project: ProjectId,
+        filter: RelationshipFilter,
+        page: Page,
+    ) -> Result<ResultPage<Relationship>> {
+        check_types(&filter.types)?;
+        Ok(self.db().read(move |tx| rows::list_deleted(tx, project, &filter, &page)).await?)
+    }
+
     /// Lists the relationships that were live at a time, as they were then, newest first.
     pub async fn list_relationships_at(
         &self,

@@ -37,6 +37,41 @@ pub fn list(
     }
 }
 
+/// The tombstones of deleted relationships that match a filter; those of the relationships that were created last come
+/// first. Relationships that were deleted with one of their ends are left out: they are restored with it.
+pub fn list_deleted(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    filter: &RelationshipFilter,
+    page: &Page,
+) -> Result<ResultPage<Relationship>> {
+    let mut params = vec![Param::from(project)];
+    let mut conditions = String::new();
+    for (column, end) in [("from_id", filter.from), ("to_id", filter.to)] {
+        if let Some(end) = end {
+            params.push(Param::from(end));
+            conditions.push_str(&format!(" AND {column} = ${}", params.len()));
+        }
+    }
+    if !filter.types.is_empty() {
+        let first = params.len() + 1;
+        conditions.push_str(&format!(" AND type IN ({})", page::placeholders(first, filter.types.len())));
+        params.extend(filter.types.iter().cloned().map(Param::from));
+    }
+    let (after, values) = page::after_cursor_sql(page, "created_at", "id", params.len() + 1);
+    params.extend(values);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM graph_relationships
+         WHERE project_id = $1 AND deleted_at IS NOT NULL AND deleted_with IS NULL{conditions}{after}
+         ORDER BY created_at DESC, id DESC{}",
+        page::limit_sql(page)
+    );
+    page::query_page(tx, page.limit, &sql, &params, Relationship::from_row, |edge| Cursor {
+        created_at: edge.created_at,
+        id: edge.id.0,
+    })
+}
+
 /// The live relationships of an object, newest first.
 pub fn list_for_object(
     tx: &mut Tx<'_>,

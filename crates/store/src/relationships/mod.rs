@@ -29,7 +29,7 @@ pub use cascade::{
     CASCADE_BATCH, CascadeEdge, DeletedEdges, RestoreCursor, has_live, latest_live_update, list_ends,
     lock_deleted_batch, lock_live_batch,
 };
-pub use list::{RelationshipFilter, history, list, list_for_object};
+pub use list::{RelationshipFilter, history, list, list_deleted, list_for_object};
 pub use parents::parents;
 pub use write::{CascadeAction, apply_cascade, insert_many, update};
 

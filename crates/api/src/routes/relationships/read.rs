@@ -3,6 +3,7 @@
 use axum::extract::State;
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RelationshipId},
+    invalid::Invalid,
     object_ref::ObjectRef,
     time::Timestamp,
 };
@@ -34,10 +35,13 @@ paged_query! {
         /// The relationships that were live at that moment, as they were then. A key names the object that had it then.
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
+        /// True lists deleted relationships instead, as they were when they were deleted; `deletedAt` is the time.
+        /// Those that were deleted with an object are left out: they are restored with it. Not with `asOf`.
+        deleted: Option<bool>,
     }
 }
 
-/// Lists the project's relationships, newest first, as they are or as they were at a time.
+/// Lists the project's relationships, newest first, as they are or as they were at a time, or the deleted ones.
 #[utoipa::path(
     get, path = "/api/graph/relationships", tag = "relationships", operation_id = "listRelationships",
     params(RelationshipListQuery),
@@ -49,13 +53,18 @@ pub(super) async fn list(
     Query(query): Query<RelationshipListQuery>,
 ) -> Result<Vec<RelationshipView>> {
     let requested = query.page()?;
-    let as_of = query.as_of;
+    let (as_of, deleted) = (query.as_of, query.deleted == Some(true));
     let filter = RelationshipFilter {
         types: query.types,
         from: resolve_end(&app, project, "fromId", query.from_id, as_of).await?,
         to: resolve_end(&app, project, "toId", query.to_id, as_of).await?,
     };
     match as_of {
+        Some(_) if deleted => {
+            Err(Invalid::new("deleted", "must be absent with `asOf`, which lists what was live at that time")
+                .into())
+        }
+        None if deleted => page(app.graph.list_deleted_relationships(project, filter, requested).await?),
         Some(as_of) => page(app.graph.list_relationships_at(project, filter, as_of, requested).await?),
         None => page(app.graph.list_relationships(project, filter, requested).await?),
     }
