@@ -21,6 +21,7 @@ pub use self::{
 };
 use crate::{
     error::{Error, Result},
+    logs,
     settings_report::SettingOrigins,
 };
 
@@ -101,6 +102,7 @@ impl Settings {
     /// Loads the settings. `listen` is the flag of `emergent serve`.
     pub fn load(store: &StoreFlags, listen: Option<String>) -> Result<Self> {
         let (file, table, path) = file::read()?;
+        check_log_settings()?;
         let origins = SettingOrigins { flags: flag_values(store, listen.as_deref()), file: table };
         let data_dir = store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data"));
         let defaults = TimeLimits::default();
@@ -129,6 +131,12 @@ impl Settings {
             AllowedHosts::check_names(names)
                 .map_err(|reason| Error::setting("EMERGENT_ALLOWED_HOSTS", reason))?;
         }
+        let database_connections = env_number("EMERGENT_DATABASE_CONNECTIONS")?
+            .or(file.database_connections)
+            .unwrap_or(DEFAULT_DATABASE_CONNECTIONS);
+        if database_connections == 0 {
+            return Err(Error::setting("EMERGENT_DATABASE_CONNECTIONS", "must be 1 or more"));
+        }
         let invoke_rate =
             env_number("EMERGENT_INVOKE_RATE")?.or(file.invoke_rate).unwrap_or(DEFAULT_INVOKE_RATE);
         if invoke_rate == 0 {
@@ -144,9 +152,7 @@ impl Settings {
                 .clone()
                 .or_else(|| env_value("DATABASE_URL"))
                 .or(file.database_url),
-            database_connections: env_number("EMERGENT_DATABASE_CONNECTIONS")?
-                .or(file.database_connections)
-                .unwrap_or(DEFAULT_DATABASE_CONNECTIONS),
+            database_connections,
             statement_cache: env_bool("EMERGENT_STATEMENT_CACHE")?.or(file.statement_cache).unwrap_or(true),
             time_limits: TimeLimits {
                 read: seconds("EMERGENT_QUERY_TIMEOUT", file.query_timeout, defaults.read)?,
@@ -183,7 +189,10 @@ impl Settings {
             allow_private_hosts: env_bool("EMERGENT_ALLOW_PRIVATE_HOSTS")?
                 .or(file.allow_private_hosts)
                 .unwrap_or(false),
-            github_url: env_value("EMERGENT_GITHUB_URL").or(file.github_url),
+            github_url: http_url(
+                "EMERGENT_GITHUB_URL",
+                env_value("EMERGENT_GITHUB_URL").or(file.github_url),
+            )?,
             tls: tls_files(
                 env_value("EMERGENT_TLS_CERT").map(PathBuf::from).or(file.tls_cert),
                 env_value("EMERGENT_TLS_KEY").map(PathBuf::from).or(file.tls_key),
@@ -198,6 +207,29 @@ impl Settings {
             file: path,
             origins,
         })
+    }
+}
+
+/// Refuses settings of the logs that cannot be used. Logging has started already, with the defaults in their place.
+fn check_log_settings() -> Result<()> {
+    let (filter, format) = log_settings();
+    if let Some(problem) = filter.as_deref().and_then(logs::filter_problem) {
+        return Err(Error::setting("EMERGENT_LOG", problem));
+    }
+    match format.as_deref().and_then(logs::format_problem) {
+        Some(problem) => Err(Error::setting("EMERGENT_LOG_FORMAT", problem)),
+        None => Ok(()),
+    }
+}
+
+/// An address of another server, which has to be a URL.
+fn http_url(name: &'static str, value: Option<String>) -> Result<Option<String>> {
+    let Some(text) = value else { return Ok(None) };
+    let is_http = reqwest::Url::parse(&text)
+        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    match is_http {
+        true => Ok(Some(text)),
+        false => Err(Error::setting(name, "has to be an http or https URL")),
     }
 }
 

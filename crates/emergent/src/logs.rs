@@ -7,7 +7,7 @@ use std::{
 };
 
 use emergent_domain::redact::Redactor;
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter, fmt::MakeWriter};
 
 static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::default);
 
@@ -21,10 +21,39 @@ pub fn redactor() -> &'static Redactor {
 /// disk with the log.
 const HTTP2: &str = "h2";
 
-/// The filter of the logs: the configured one if it can be parsed, or else the default. Unless it names the crate for
+/// The levels that a filter may name.
+const LEVELS: &str = "`off`, `error`, `warn`, `info`, `debug` or `trace`";
+/// The formats of the logs.
+const FORMATS: [&str; 2] = ["text", "json"];
+
+/// What is wrong with a filter of the logs; `None` if it can be used. A word alone has to be a level: as the name of a
+/// module, which the filter would also accept, a misspelt level would silently switch the logs off.
+pub fn filter_problem(filter: &str) -> Option<String> {
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    for directive in filter.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
+        let is_one_word =
+            directive.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '-'));
+        let is_usable = if is_one_word { is_level(directive) } else { EnvFilter::try_new(directive).is_ok() };
+        if !is_usable {
+            return Some(format!(
+                "`{directive}` is not a filter of the logs: use {LEVELS}, or one for a part of the program, such as \
+                 `info,emergent_executor=debug`"
+            ));
+        }
+    }
+    None
+}
+
+/// What is wrong with a format of the logs; `None` if there is such a format.
+pub fn format_problem(format: &str) -> Option<String> {
+    (!FORMATS.contains(&format)).then(|| format!("`{format}` is not one of `{}`", FORMATS.join("`, `")))
+}
+
+/// The filter of the logs: the configured one if it can be used, or else the default. Unless it names the crate for
 /// HTTP/2, only errors of that crate are logged.
 pub fn filter(configured: Option<&str>, default: &str) -> EnvFilter {
-    let is_usable = |filter: &&str| !filter.trim().is_empty() && EnvFilter::try_new(filter).is_ok();
+    // One that cannot be used is refused when the settings are loaded, which is logged already.
+    let is_usable = |filter: &&str| !filter.trim().is_empty() && filter_problem(filter).is_none();
     let usable = configured.filter(is_usable);
     let text = usable.unwrap_or(default);
     let names_http2 = text.split(',').any(|directive| {
@@ -62,6 +91,28 @@ impl Write for RedactingWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_no_filter() {
+        for filter in [
+            "info",
+            "DEBUG",
+            "off",
+            "",
+            "warn,",
+            "emergent_executor=debug,warn",
+            "info,h2=debug",
+            "[run]=info",
+        ] {
+            assert_eq!(filter_problem(filter), None, "{filter}");
+        }
+        for filter in ["banana", "warn,banana", "x=loud", "emergent_executor", "infos"] {
+            let problem = filter_problem(filter).unwrap();
+            assert!(problem.contains("`trace`") && problem.contains("emergent_executor=debug"), "{problem}");
+        }
+        assert_eq!(format_problem("json"), None);
+        assert_eq!(format_problem("xml").unwrap(), "`xml` is not one of `text`, `json`");
+    }
 
     #[test]
     fn warnings_about_hostile_connections_are_left_out_unless_somebody_asks_for_them() {

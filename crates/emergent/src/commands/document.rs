@@ -66,6 +66,11 @@ pub enum Document {
     },
 }
 
+/// How the API begins what it says about the bytes of a file.
+const CONTENT: &str = "`content`: ";
+/// How the API says that a file is of an accepted type and cannot be read.
+const UNREADABLE: &str = "could not read the ";
+
 impl Document {
     /// Whether the command may create the data folder.
     pub fn data_access(&self) -> DataAccess {
@@ -146,11 +151,17 @@ fn not_added(file: &Path, added: &[Received<DocumentView>], error: Error) -> Err
     let reason = match error {
         // It names the file.
         Error::File { .. } => error.describe(),
-        Error::Refused { .. } => format!(
-            "`{}` was not added: {}; text, Markdown, HTML and PDF of at most {MAX_MIB} MiB are accepted",
-            file.display(),
-            error.describe()
-        ),
+        Error::Refused { ref code, ref message, .. } => {
+            // A file of an accepted type that cannot be read, and a token that may not add it, are another matter.
+            let is_of_other_type = code == "invalid" && !message.contains(UNREADABLE);
+            let accepted = match is_of_other_type || code == "too_large" {
+                true => format!("; text, Markdown, HTML and PDF of at most {MAX_MIB} MiB are accepted"),
+                false => String::new(),
+            };
+            let reason = error.describe();
+            let reason = reason.strip_prefix(CONTENT).unwrap_or(&reason);
+            format!("`{}` was not added: {reason}{accepted}", file.display())
+        }
         other => format!("`{}` was not added: {}", file.display(), other.describe()),
     };
     let titles: Vec<String> = added.iter().map(|document| format!("`{}`", document.title)).collect();

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
-    hints,
+    hints, messages,
     output::{self, duration, first_line, green, red},
     progress,
     text::with_note,
@@ -286,6 +286,8 @@ fn read_description(file: &PathBuf) -> Result<Value> {
     };
     let mut value: Value = serde_json::from_str(&text)
         .map_err(|error| Error::Usage(format!("`{}` is not JSON: {error}", file.display())))?;
+    messages::remember_file(file);
+    messages::remember_fields(&value);
     if let Value::Object(fields) = &mut value {
         for (manifest_name, api_name) in [
             ("tool_filter", "toolFilter"),

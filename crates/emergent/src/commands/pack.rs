@@ -12,7 +12,7 @@ use super::{
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
-    hints,
+    hints, messages,
     output::{self, bold},
     text::is_id,
 };
@@ -75,6 +75,7 @@ impl Pack {
             }
             Pack::Add { file, assign } => {
                 let pack: Value = super::read_json_file(&file)?;
+                messages::remember_file(&file);
                 add(client, &pack, assign, as_json).await
             }
             Pack::Assign { pack } => {

@@ -4,7 +4,10 @@
 use std::io::{IsTerminal, Read};
 
 use emergent_secrets::Secret as SecretValue;
-use emergent_wire::secret::{BindSecret, PutSecret, RotatedView, SecretDestinationView, SecretView};
+use emergent_wire::{
+    mcp_server::McpServerView,
+    secret::{BindSecret, PutSecret, RotatedView, SecretDestinationView, SecretView},
+};
 use serde_json::json;
 
 use crate::{
@@ -86,13 +89,18 @@ impl Secret {
             Secret::Allow { name, mcp_server } => {
                 let body = BindSecret { server: mcp_server };
                 let path = format!("{}/bindings", path(&name));
-                let response = client.post(&path, &body).await.map_err(|error| {
-                    let list = match error.to_string().contains(&format!("secret `{name}`")) {
-                        true => "secret list",
-                        false => "mcp-server list",
-                    };
-                    error.with_list(list)
-                })?;
+                let response = match client.post(&path, &body).await {
+                    Err(error) if error.to_string().contains(&format!("secret `{name}`")) => {
+                        return Err(with_nearest(client, &name, error).await);
+                    }
+                    Err(error) => {
+                        let servers: Vec<Received<McpServerView>> =
+                            client.get_all_pages("/api/admin/mcp-servers").await.unwrap_or_default();
+                        let names = servers.iter().map(|server| server.name.as_str());
+                        return Err(error.with_nearest(&body.server, names, "mcp-server list"));
+                    }
+                    Ok(response) => response,
+                };
                 let bound: Received<SecretView> = response.data().await?;
                 if as_json {
                     return output::print_json(&bound);
@@ -108,12 +116,10 @@ impl Secret {
                 output::print_list(&["NAME", "VERSION", "CHANGED", "USED BY"], &rows, ("secret set NAME", "sets one"))
             }
             Secret::Delete { name } => {
-                let deleted: Received<SecretView> = client
-                    .delete(&path(&name))
-                    .await
-                    .map_err(|error| error.with_list("secret list"))?
-                    .data()
-                    .await?;
+                let deleted: Received<SecretView> = match client.delete(&path(&name)).await {
+                    Err(error) => return Err(with_nearest(client, &name, error).await),
+                    Ok(response) => response.data().await?,
+                };
                 if as_json { output::print_json(&deleted) } else { output::print_line(&format!("{name} is deleted")) }
             }
             Secret::Rotate => {
@@ -128,6 +134,16 @@ impl Secret {
             }
         }
     }
+}
+
+/// Adds the secret that was probably meant to the error for a name that no secret has.
+async fn with_nearest(client: &Client, name: &str, error: Error) -> Error {
+    let secrets: Result<Vec<Received<SecretView>>> = match client.get("/api/admin/secrets").await {
+        Ok(response) => response.data().await,
+        Err(error) => Err(error),
+    };
+    let secrets = secrets.unwrap_or_default();
+    error.with_nearest(name, secrets.iter().map(|secret| secret.name.as_str()), "secret list")
 }
 
 /// A line for each server that does not get the secret, with the command that allows it.

@@ -20,7 +20,7 @@ use crate::{
     client::{Client, DataAccess, Received},
     config::parse_duration,
     error::{Error, Result},
-    output,
+    hints, output,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -114,6 +114,11 @@ impl Token {
                     ("token create NAME --scopes graph:read", "creates one"),
                 )
             }
+            // Revoking cannot be undone, and the newest token is often the one in use.
+            Token::Revoke { target, .. } if target == "last" => Err(Error::Usage(format!(
+                "`last` names no token to revoke: name it by its name or its id (`{}` lists them)",
+                hints::command("token list")
+            ))),
             Token::Revoke { target, with_children } => {
                 let id = resolve_id(&client, &TOKENS, &target).await?;
                 let path = format!("/api/tokens/{}?children={with_children}", encode(&id));

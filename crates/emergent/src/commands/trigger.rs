@@ -122,7 +122,11 @@ async fn set_enabled(client: &Client, name: &str, enabled: bool, as_json: bool) 
         Err(error @ Error::Refused { .. }) => {
             // Who may not list the triggers reads the refusal itself.
             let of_event = not_paused(client, name).await.ok().flatten();
-            return Err(of_event.unwrap_or_else(|| error.with_list("trigger list")));
+            if let Some(of_event) = of_event {
+                return Err(of_event);
+            }
+            let names = trigger_names(client).await;
+            return Err(error.with_nearest(name, names.iter().map(String::as_str), "trigger list"));
         }
         response => response?,
     };
@@ -148,6 +152,20 @@ fn next_text(schedule: &ScheduleView) -> String {
         (None, true) => "never",
     };
     time_text(schedule.next_at, without)
+}
+
+/// The names of all triggers, as a person may write them: the schedule of an agent also by the name of the agent. Empty
+/// if they cannot be read.
+async fn trigger_names(client: &Client) -> Vec<String> {
+    let Ok(response) = client.get("/api/admin/triggers").await else { return Vec::new() };
+    let triggers: Result<Received<TriggersView>> = response.data().await;
+    let Ok(triggers) = triggers else { return Vec::new() };
+    let of_schedules = triggers.schedules.iter().flat_map(|own| {
+        let agent = own.name.strip_prefix("agent:").map(str::to_owned);
+        [Some(own.name.clone()), agent]
+    });
+    let of_events = triggers.events.iter().map(|own| own.name.clone());
+    of_schedules.chain(of_events).flatten().collect()
 }
 
 /// The error for a trigger that waits for an event, which cannot be paused; `None` for all others.
@@ -191,9 +209,8 @@ async fn not_deleted(client: &Client, name: &str, error: Error) -> Result<Error>
     let has_schedule = triggers.schedules.iter().any(|own| own.dispatch.is_none() && own.agent_name == agent);
     let has_event = triggers.events.iter().any(|own| own.name.is_none() && own.agent_name == agent);
     if !has_schedule && !has_event {
-        let of_schedules = triggers.schedules.iter().map(|own| own.name.as_str());
-        let of_events = triggers.events.iter().filter_map(|own| own.name.as_deref());
-        return Ok(error.with_nearest(name, of_schedules.chain(of_events), "trigger list"));
+        let names = trigger_names(client).await;
+        return Ok(error.with_nearest(name, names.iter().map(String::as_str), "trigger list"));
     }
     Ok(Error::Usage(format!("this trigger belongs to the agent `{agent}`: {}", removal_from_agent(agent))))
 }
@@ -215,6 +232,7 @@ fn read_trigger(path: &Path) -> Result<Value> {
     } else {
         text = std::fs::read_to_string(path).map_err(failed)?;
     }
+    messages::remember_file(path);
     let mut body: Value = serde_saphyr::from_str(&text)
         .map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))?;
     if let Some(dispatch) = body.get_mut("dispatch") {

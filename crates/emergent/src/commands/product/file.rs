@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     error::{Error, Result},
+    messages,
     output::{self, green, red},
 };
 
@@ -30,6 +31,7 @@ pub fn install_request(source: &str) -> Result<InstallProduct> {
         let (_, text) = read_manifest(source)?;
         let manifest: Value = serde_json::from_slice(&text)
             .map_err(|error| Error::Usage(format!("`{source}` is not JSON: {error}")))?;
+        messages::remember_file(path);
         return Ok(InstallProduct { manifest: Some(manifest), ..InstallProduct::default() });
     }
     match source.parse::<ManifestSource>() {

@@ -1,5 +1,6 @@
 //! Prints products, available updates and plans; a plan is printed as a diff.
 
+use emergent_domain::text::counted;
 use emergent_wire::product::{
     FieldChangeView, OwnChangeView, PlanView, ProductDetailView, ProductView, UpdateView, UsesView,
 };
@@ -225,7 +226,11 @@ fn field_lines(fields: &[FieldChangeView]) -> Vec<PlanLine> {
             let shown = changed_lines.into_iter().take(MAX_LINES);
             lines.extend(shown.map(|line| PlanLine::new(label.clone(), line, colour)));
             if hidden > 0 {
-                lines.push(PlanLine::new("      ", format!("… {hidden} more lines"), dim));
+                lines.push(PlanLine::new(
+                    "      ",
+                    format!("… {} more", counted(hidden as u64, "line")),
+                    dim,
+                ));
             }
         }
     }
