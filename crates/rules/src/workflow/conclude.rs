@@ -4,7 +4,7 @@ use emergent_domain::{
     ids::ObjectId,
     run::{Reason, RunStatus},
     task::{Task, TaskStatus, VerdictKind},
-    text,
+    text::{self, counted},
     workflow::OnFailure,
 };
 use serde_json::Value;
@@ -15,6 +15,15 @@ use crate::workflow::{
     threading::append_failure,
     transition::{Transition, TransitionTo},
 };
+
+/// Says that a task has no retries left.
+fn used_up_retries(task: &Task) -> String {
+    match task.max_retries {
+        0 => "it has no retries".to_owned(),
+        1 => "its 1 retry is used up".to_owned(),
+        retries => format!("its {retries} retries are used up"),
+    }
+}
 
 /// What the judge, or the rules in its place, concluded about an attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,9 +81,9 @@ pub fn conclude(
         }
         RunStatus::Paused => {
             let why = format!(
-                "its run ended at a limit ({}) after it was resumed {} times",
+                "its run ended at a limit ({}) after it was resumed {}",
                 reason_label(attempt.reason),
-                task.resumes
+                counted(task.resumes, "time")
             );
             retry_or_fail(snapshot, task, why, attempt, judged)
         }
@@ -141,7 +150,7 @@ fn retry_or_fail(
             fail_without_retry(snapshot, task, text::append(&why, "; ", more), attempt, TASK_OPTIONS)
         }
         _ if !task.has_retries_left() => {
-            let why = text::append(&why, "; ", &format!("{} retries are used up", task.max_retries));
+            let why = text::append(&why, "; ", &used_up_retries(task));
             single(task, TransitionTo::Failed { failure_context: context, needs_person: None }, why)
         }
         Some(Judgement::Reassign { agent, why: more }) if !task.agent_is_named => {
@@ -219,7 +228,7 @@ fn apply_verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Vec<Tra
             transitions.push(Transition { task: one.id, to, reason: why.clone() });
             continue;
         }
-        let used = text::append(&why, "; ", &format!("{} retries are used up", one.max_retries));
+        let used = text::append(&why, "; ", &used_up_retries(one));
         let needs_person = Some(person_needed(one, &used, TASK_OPTIONS));
         transitions.push(Transition {
             task: one.id,

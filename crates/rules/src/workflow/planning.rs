@@ -1,6 +1,6 @@
 //! What a planner agent is asked, and whether the tasks that it created make a workable plan.
 
-use emergent_domain::agent::Agent;
+use emergent_domain::{agent::Agent, text::counted};
 
 use super::snapshot::Snapshot;
 
@@ -36,7 +36,7 @@ pub fn plan_problem(snapshot: &Snapshot, agents: &[Agent]) -> Option<String> {
         return Some("it made no tasks".to_owned());
     }
     if tasks.len() > max_tasks {
-        return Some(format!("it has {} tasks, and {max_tasks} are the limit", tasks.len()));
+        return Some(format!("it has {}, and the limit is {max_tasks}", counted(tasks.len() as u64, "task")));
     }
     let known_agent = |name: &String| agents.iter().any(|agent| &agent.definition.name == name);
     for task in tasks {

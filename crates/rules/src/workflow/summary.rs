@@ -3,6 +3,7 @@
 
 use emergent_domain::{
     task::{Task, TaskStatus},
+    text::counted,
     time::Timestamp,
     workflow::{Amount, WorkflowStatus},
 };
@@ -24,13 +25,13 @@ pub fn summary_text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, 
         microusd => format!(", ${:.6}", to_usd(microusd)),
     };
     let mut lines = vec![format!(
-        "{} of {} tasks completed, {} failed, {} skipped; {status} after {:.1} s, {} tokens{cost}.",
+        "{} of {} completed, {} failed, {} skipped; {status} after {:.1} s, {}{cost}.",
         count(TaskStatus::Completed),
-        all.len(),
+        counted(all.len() as u64, "task"),
         count(TaskStatus::Failed),
         count(TaskStatus::Skipped),
         now.since(workflow.created_at).as_secs_f64(),
-        spent.tokens,
+        counted(spent.tokens, "token"),
     )];
     let named = |task: &Task| format!("`{}`", task.key);
     for task in of(TaskStatus::Completed) {
@@ -94,7 +95,7 @@ mod tests {
         let task = Task { status: TaskStatus::Completed, summary: Some("Built it.".to_owned()), ..task };
         let snapshot = Snapshot::new(workflow, vec![task], &[], &[]);
         let text = summary_text(&snapshot, WorkflowStatus::Completed, Amount::default(), start);
-        assert!(text.starts_with("1 of 1 tasks completed"), "{text}");
+        assert!(text.starts_with("1 of 1 task completed"), "{text}");
         assert!(text.contains("\n- `build` by nobody: Built it.\n\nThe tasks, their sessions"), "{text}");
     }
 }

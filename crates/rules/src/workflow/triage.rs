@@ -1,6 +1,6 @@
 //! What is done about a task whose attempt failed: again, by another agent, or by a person.
 
-use emergent_domain::{run::Reason, task::Task};
+use emergent_domain::{run::Reason, task::Task, text::counted};
 use serde_json::{Value, json};
 
 use crate::workflow::{
@@ -59,9 +59,9 @@ pub fn triage_by_rules(task: &Task, failure: &Failure) -> Triage {
     if task.has_retries_left() {
         return Triage::Retry { note: String::new() };
     }
-    let attempts = task.retry_count + 1;
+    let attempts = counted(task.retry_count + 1, "attempt");
     let error = if failure.error.trim().is_empty() { &failure.text } else { &failure.error };
-    Triage::GiveUp { reason: format!("failed after {attempts} attempts; the last: {}", truncate(error, 500)) }
+    Triage::GiveUp { reason: format!("failed after {attempts}; the last: {}", truncate(error, 500)) }
 }
 
 /// Asks a model, where one is used for this. Not worth asking when [`triage_by_rules`] gives up.

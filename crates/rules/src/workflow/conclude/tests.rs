@@ -173,3 +173,19 @@ fn a_result_that_was_not_evaluated_completes_its_task_and_says_so() {
     let expected = "its run completed; its result was not evaluated, because the evaluator failed: no answer";
     assert_eq!(transition.reason, expected);
 }
+
+#[test]
+fn used_up_retries_are_counted_in_words() {
+    let why = |max_retries: i64| {
+        let (mut snapshot, id) = ended(OnFailure::Skip, RunStatus::Failed, Some(Reason::Error));
+        let task = snapshot.get_mut(id).expect("the task");
+        (task.max_retries, task.retry_count) = (max_retries, max_retries);
+        let concluded = conclude_and_apply(&mut snapshot, id, None).expect("it is settled");
+        concluded.transitions.first().map(|(transition, _)| transition.reason.clone()).expect("a reason")
+    };
+    for (max_retries, end) in
+        [(0, "; it has no retries"), (1, "; its 1 retry is used up"), (2, "; its 2 retries are used up")]
+    {
+        assert!(why(max_retries).ends_with(end), "{}", why(max_retries));
+    }
+}

@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use emergent_domain::text::counted;
+
 use super::{
     DiscussionAction, DiscussionTurn, NewTurn, TurnResult, Vote,
     outcome::{ACCEPT_OPTION, DiscussionOutcome},
@@ -209,7 +211,10 @@ impl<'a> Replay<'a> {
         self.check_quorum()?;
         if tally.votes() < quorum {
             let cast = tally.votes();
-            return Err(self.escalate(format!("{cast} of {} voted, and {quorum} are needed", who.len())));
+            return Err(self.escalate(format!(
+                "{cast} of {} voted, and the quorum is {quorum}",
+                counted(who.len() as u64, "participant")
+            )));
         }
         Ok(tally)
     }
@@ -310,7 +315,8 @@ impl<'a> Replay<'a> {
         let gone: Vec<_> = self.failed.iter().map(|who| self.everybody[*who].agent.as_str()).collect();
         let gone = gone.join("`, `");
         Err(self.escalate(format!(
-            "{left} of {all} participants are left, and {quorum} are needed; `{gone}` did not answer"
+            "{left} of {} can still take part, and the quorum is {quorum}; `{gone}` did not answer",
+            counted(all as u64, "participant")
         )))
     }
 

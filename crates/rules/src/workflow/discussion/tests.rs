@@ -117,7 +117,7 @@ fn every_reviewer_who_answers_has_to_approve() {
     check(
         &review(),
         &["spec-writer: P", "research-assistant: !"],
-        "escalate: 1 of 2 participants are left, and 2 are needed; `research-assistant` did not answer",
+        "escalate: 1 of 2 participants can still take part, and the quorum is 2; `research-assistant` did not answer",
     );
 }
 
@@ -190,7 +190,7 @@ fn who_fails_abstains_while_enough_are_left() {
     check(
         &consensus(),
         &["a: small", "b: !", "c: !", "d: !"],
-        "escalate: 1 of 4 participants are left, and 2 are needed; `b`, `c`, `d` did not answer",
+        "escalate: 1 of 4 participants can still take part, and the quorum is 2; `b`, `c`, `d` did not answer",
     );
 }
 
@@ -241,7 +241,11 @@ fn a_debate_is_decided_by_its_judge() {
         &["pro: They scale.", "con: !", "judge: + for | Nobody is against."],
         "1.00 Nobody is against.",
     );
-    check(&settings, &["pro: Yes.", "con: No.", "judge: !"], "escalate: 0 of 1 voted, and 1 are needed");
+    check(
+        &settings,
+        &["pro: Yes.", "con: No.", "judge: !"],
+        "escalate: 0 of 1 participant voted, and the quorum is 1",
+    );
 }
 
 #[test]

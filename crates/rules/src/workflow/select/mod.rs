@@ -172,7 +172,7 @@ fn select_among(
     });
     let Some((score, position)) = rated.first().copied().filter(|(score, _)| *score > 0.0) else {
         let default = agents.iter().filter(|agent| agent.is_default).min_by_key(|agent| &agent.name);
-        let reason = "nothing in the task points to one agent".to_owned();
+        let reason = unclear_reason(agents.len()).to_owned();
         return AgentSelection {
             agent: default.map(|agent| agent.name.clone()),
             score: 0.0,
@@ -189,6 +189,14 @@ fn select_among(
     let second = rated.get(1).map_or(0.0, |(score, _)| *score);
     let clear = agents.len() == 1 || (score >= MIN_SCORE && score - second >= CLEAR_LEAD * score);
     AgentSelection { agent: Some(agent.name.clone()), score, reason: reasons.join("; "), clear }
+}
+
+/// Why none of so many agents is better than the others.
+fn unclear_reason(agents: usize) -> &'static str {
+    match agents {
+        0 => "the project has no agent that can be chosen for it: install a product or create an agent",
+        _ => "nothing in the task points to one agent",
+    }
 }
 
 /// Among equals: the default one, then one that is meant to be seen.

@@ -45,7 +45,7 @@ fn simple_selection(task: &Task, agents: &[AgentCard], similarities: &AgentSimil
         return AgentSelection {
             agent: default.map(|agent| agent.name.clone()),
             score: 0.0,
-            reason: "nothing in the task points to one agent".to_owned(),
+            reason: unclear_reason(agents.len()).to_owned(),
             clear: agents.len() == 1,
         };
     };

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use emergent_domain::task::{Task, TaskStatus};
+use emergent_domain::{
+    task::{Task, TaskStatus},
+    text::counted,
+};
 
 /// About as much as one word that a definition shares with the task. What an author or a person says
 /// about an agent must outweigh it, so that one wrong choice does not reinforce itself.
@@ -44,6 +47,6 @@ impl TrackRecord {
         };
         let all = completed + failed;
         let score = WEIGHT * (completed as f64 - failed as f64) / (all as f64 + 1.0);
-        (score, Some(format!("it completed {completed} of {all} tasks of kind `{kind}`")))
+        (score, Some(format!("it completed {completed} of {} of kind `{kind}`", counted(all as u64, "task"))))
     }
 }

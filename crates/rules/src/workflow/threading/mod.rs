@@ -282,17 +282,33 @@ pub fn append_failure(previous: &str, attempt: i64, text: &str) -> String {
     }
 }
 
-/// Starts each entry of a failure context.
+/// Adds what a person says about the attempts before to the failure context of a task. It is not an attempt, so it has no
+/// number.
+pub fn append_note(previous: &str, note: &str) -> String {
+    let note = format!("{PERSON_LABEL}{}", truncate(note.trim(), MAX_FAILURE_CHARS));
+    match previous.trim_end() {
+        "" => note,
+        previous => format!("{previous}\n\n{note}"),
+    }
+}
+
+/// Starts each entry of a failure context about an attempt.
 const ATTEMPT_LABEL: &str = "Attempt ";
+/// Starts each entry of a failure context with the words of a person.
+const PERSON_LABEL: &str = "A person says: ";
 
 /// The newest entry of a failure context, with its label.
 pub fn newest_failure(context: &str) -> &str {
-    context.rfind(ATTEMPT_LABEL).map_or(context, |start| &context[start..])
+    let start = context.rfind(ATTEMPT_LABEL).max(context.rfind(PERSON_LABEL));
+    start.map_or(context, |start| &context[start..])
 }
 
 /// The newest entry of a failure context, without its label.
 pub fn newest_failure_text(context: &str) -> &str {
     let newest = newest_failure(context);
+    if let Some(note) = newest.strip_prefix(PERSON_LABEL) {
+        return note;
+    }
     let text = newest.strip_prefix(ATTEMPT_LABEL).and_then(|rest| rest.split_once(": "));
     text.map_or(newest, |(_, text)| text)
 }

@@ -113,6 +113,16 @@ fn every_attempt_is_kept_the_newest_last() {
     let second = append_failure(&first, 2, "no index");
     assert!(first.chars().count() < 2_020);
     assert!(second.starts_with("Attempt 1: xxx") && second.ends_with("\n\nAttempt 2: no index"));
+    let noted = append_note(&first, " Use the index. ");
+    assert!(
+        noted.ends_with("\n\nA person says: Use the index."),
+        "what a person says is no attempt: {noted}"
+    );
+    assert_eq!(
+        (newest_failure(&noted), newest_failure_text(&noted)),
+        ("A person says: Use the index.", "Use the index.")
+    );
+    assert!(newest_failure(&append_failure(&noted, 2, "no")).starts_with("Attempt 2: no"));
     assert_eq!(append_failure("", 3, " "), "Attempt 3: it ended without saying why");
 }
 

@@ -27,7 +27,7 @@ fn code_tries_again_while_it_may() {
         triage_by_rules(&task(1, None), &failure(Some(Reason::Error))),
         Triage::Retry { note: String::new() }
     );
-    let reason = "failed after 1 attempts; the last: no answer".to_owned();
+    let reason = "failed after 1 attempt; the last: no answer".to_owned();
     assert_eq!(triage_by_rules(&task(0, None), &failure(None)), Triage::GiveUp { reason });
     for reason in [Reason::Budget, Reason::Definition, Reason::UnknownOutcome] {
         assert!(matches!(triage_by_rules(&task(5, None), &failure(Some(reason))), Triage::GiveUp { .. }));
