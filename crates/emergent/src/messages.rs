@@ -1,7 +1,10 @@
 //! Puts messages of the API into the words of the command line. The API names fields of a request; a person typed
 //! flags.
 
-use std::{ffi::OsStr, path::PathBuf};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 use clap::{ArgMatches, Command, parser::ValueSource};
 use parking_lot::Mutex;
@@ -18,6 +21,8 @@ use crate::{
 static FLAGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// The names of fields in the files that this process has read.
 static FILE_FIELDS: Mutex<FileFields> = Mutex::new(FileFields::new());
+/// The file that the request is read from.
+static FILE: Mutex<Option<String>> = Mutex::new(None);
 /// The folders of rehearsal scripts, when this process looks for them itself or knows the server that does.
 static REHEARSALS: Mutex<Option<String>> = Mutex::new(None);
 
@@ -61,6 +66,21 @@ pub fn set_flags(command: &Command, matches: &ArgMatches) {
 /// Remembers how a file writes the names of its fields, for messages about them.
 pub fn remember_fields(content: &serde_json::Value) {
     FILE_FIELDS.lock().add(content);
+}
+
+/// Remembers the file that the request is read from, for messages about what it has. Standard input has no name.
+pub fn remember_file(path: &Path) {
+    if path.as_os_str() != "-" {
+        *FILE.lock() = Some(path.display().to_string());
+    }
+}
+
+/// The message about a request that is refused for what it has. It names the file of the request, unless a flag is meant.
+pub fn name_file(message: &str) -> String {
+    match &*FILE.lock() {
+        Some(file) if !message.starts_with("--") => format!("`{file}`: {message}"),
+        _ => message.to_owned(),
+    }
 }
 
 /// Remembers the folders in which this process, or the server of the same data folder, looks for rehearsal scripts.

@@ -60,7 +60,7 @@ pub async fn trigger_notes(graph: &Graph, executor: &Executor) -> Result<String>
     let has_model = |agent: &emergent_domain::agent::Agent| {
         let own = agent.definition.model.as_ref();
         let pinned = own.filter(|_| agent.definition.pins_model());
-        executor.models().choose_for_run(pinned, own).is_ok()
+        agent.definition.calls_no_model() || executor.models().choose_for_run(pinned, own).is_ok()
     };
     let mut notes = String::new();
     for trigger in triggers.events.iter().filter(|trigger| trigger.dispatch.is_none()) {

@@ -51,7 +51,7 @@ const MIN_PART_COLUMNS: usize = 4;
 const LONG_PART_COLUMNS: usize = 8;
 
 /// The line, truncated to the width with an ellipsis. It ends after a whole word, unless much of the next word fits, or
-/// little would be shown. The line may contain colour codes.
+/// little would be shown. An id or an address is not cut. The line may contain colour codes.
 pub fn fit_line(line: &str, width: usize) -> String {
     if measure_text_width(line) <= width {
         return line.to_owned();
@@ -74,12 +74,28 @@ pub fn fit_line(line: &str, width: usize) -> String {
         column += measure_text_width(char.encode_utf8(&mut [0; 4]));
     }
     let part = word_start.map_or(0, |start| available.saturating_sub(start));
-    let is_word_cut = last_end == 0
-        || part >= LONG_PART_COLUMNS
-        || (part >= MIN_PART_COLUMNS && last_end < MIN_SHOWN_COLUMNS);
+    let shows_enough =
+        part >= LONG_PART_COLUMNS || (part >= MIN_PART_COLUMNS && last_end < MIN_SHOWN_COLUMNS);
+    let next_word = || {
+        let rest = plain.get(column_start(&plain, last_end)..).unwrap_or_default();
+        rest.split_whitespace().next().unwrap_or_default()
+    };
+    let is_word_cut = last_end == 0 || (shows_enough && !is_unbreakable(next_word()));
     let end = if is_word_cut { available } else { last_end };
     // A text that was truncated before has an ellipsis already.
     truncate_str(line, end + 1, "…").replace("……", "…")
+}
+
+/// The byte at which a column of a text without colour codes starts.
+fn column_start(plain: &str, column: usize) -> usize {
+    let mut columns = 0;
+    for (index, char) in plain.char_indices() {
+        if columns >= column {
+            return index;
+        }
+        columns += measure_text_width(char.encode_utf8(&mut [0; 4]));
+    }
+    plain.len()
 }
 
 /// Whether a word is of use as a whole only: an id or an address, perhaps with punctuation around it.
@@ -237,6 +253,9 @@ mod tests {
         assert_eq!(fit_line("incomprehensibly", 6), "incom…");
         assert_eq!(fit_line("a line that is rather long", 24), "a line that is rather…");
         assert_eq!(fit_line("one two… three", 9), "one two…");
+        let data = format!("one {}", "{\"a\":1,".repeat(9));
+        assert_eq!(fit_line(&data, 12), "one {\"a\":1,…");
+        assert_eq!(fit_line(&format!("see https://example.com/{}", "x".repeat(40)), 12), "see…");
         let coloured = fit_line("\x1b[1mone two\x1b[0m three", 9);
         assert_eq!(strip_ansi_codes(&coloured), "one two…");
     }

@@ -160,7 +160,7 @@ async fn doctor_tells_of_schedules_that_will_not_come_and_of_firings_that_wait()
     assert!(!well, "{told}");
     let fix = line(&told, "✗ triggers", &["`agent:digest`", "will not come again"]);
     assert!(fix.contains("save the agent `digest` again"), "{fix}");
-    line(&told, "✓ triggers", &["1 firings wait since", "emergent serve"]);
+    line(&told, "✓ triggers", &["1 firing waits since", "emergent serve"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -364,7 +364,7 @@ fn doctor_checks_the_files_and_values_that_settings_name() {
     line(&doctor(&home).0, "✗ tls", &["no.pem"]);
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls");
     let path = |name: &str| folder.join(name).to_str().expect("a path").to_owned();
-    let home = home.with("EMERGENT_TLS_CERT", &path("cert.pem")).with("EMERGENT_TLS_KEY", &path("key.pem"));
+    let home = home.with("EMERGENT_TLS_CERT", path("cert.pem")).with("EMERGENT_TLS_KEY", path("key.pem"));
     line(&doctor(&home).0, "✓ tls", &["cert.pem and its key can be used"]);
 }
 
@@ -394,4 +394,61 @@ async fn a_script_that_is_missing_is_told_when_its_agent_is_saved_and_by_doctor(
     let home = home.with("EMERGENT_MODEL", "rehearsal/echo");
     let (told, _) = doctor(&home);
     assert!(!told.contains("cannot start"), "that model replaces the one of the agent: {told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_finds_a_damaged_page_where_no_server_runs() {
+    let home = Home::sqlite();
+    let server = home.start().await;
+    server.api.post("/api/graph/objects", &json!({ "type": "Note" })).await.data();
+    drop(server);
+    let (told, _) = doctor(&home);
+    line(&told, "✓ database", &["no page is damaged"]);
+    let file = home.data().join("emergent.db");
+    let (root, page) = {
+        let db = rusqlite::Connection::open(&file).expect("the database");
+        let number = |sql: &str| -> u64 {
+            let number: i64 = db.query_row(sql, [], |row| row.get(0)).expect("a number");
+            number.try_into().expect("a count")
+        };
+        db.pragma_update(None, "wal_checkpoint", "TRUNCATE").expect("one file");
+        (
+            number("SELECT rootpage FROM sqlite_schema WHERE name = 'graph_objects'"),
+            number("PRAGMA page_size"),
+        )
+    };
+    let opened = std::fs::OpenOptions::new().write(true).open(&file).expect("the file");
+    let garbage = vec![0xa5; page as usize];
+    std::os::unix::fs::FileExt::write_all_at(&opened, &garbage, (root - 1) * page).expect("a damaged page");
+    let output = home.run(&["doctor"]);
+    let told = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let fix = line(&told, "✗ database", &["emergent.db is damaged"]);
+    assert!(fix.contains("emergent restore FILE"), "{fix}");
+}
+
+#[test]
+fn doctor_names_files_with_secrets_that_others_can_read_and_a_start_makes_them_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::sqlite().without_token();
+    drop(home.launch(&[]).address().map(str::to_owned).expect("a first start"));
+    let files = ["admin-token", "secret-key"].map(|name| home.data().join(name));
+    for file in &files {
+        std::fs::set_permissions(file, PermissionsExt::from_mode(0o666)).expect("a mode");
+    }
+    std::fs::set_permissions(home.data(), PermissionsExt::from_mode(0o755)).expect("a mode");
+    let (told, well) = doctor(&home);
+    assert!(!well, "{told}");
+    let fix = line(&told, "✗ data folder", &["other users", "admin-token", "secret-key"]);
+    assert!(fix.contains("chmod 600"), "{fix}");
+    let mut server = home.launch(&[]);
+    server.address().expect("the server starts");
+    for (path, expected) in files.iter().map(|file| (file.clone(), 0o600)).chain([(home.data(), 0o700)]) {
+        let mode = std::fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
+        assert_eq!(mode, expected, "{}", path.display());
+    }
+    let log = server.log();
+    assert!(log.contains("admin-token") && log.contains("could read"), "{log}");
+    let (told, _) = doctor(&home);
+    assert!(!told.contains("chmod 600"), "{told}");
 }

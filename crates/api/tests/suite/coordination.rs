@@ -235,7 +235,9 @@ both_engines! {
         let reason = waits["escalation"]["reason"].as_str().unwrap();
         assert!(reason.starts_with("task `bad` failed: "), "it says why: {reason}");
         let retry = &waits["escalation"]["actions"][0];
-        assert_eq!(retry["command"], json!(format!("emergent task retry {bad} --note TEXT")));
+        let projects = client.get("/api/projects").await;
+        let project = projects.is(200)[0]["id"].as_str().unwrap();
+        assert_eq!(retry["command"], json!(format!("emergent task retry {bad} --note TEXT --project {project}")));
         assert_eq!(retry["request"], json!(format!("POST /api/coordination/tasks/{bad}/retry")));
         let after = find(&waits, "after")["id"].as_str().unwrap().to_owned();
         client.post(&format!("/api/coordination/tasks/{after}/retry"), json!({})).await.refused(409, "conflict");

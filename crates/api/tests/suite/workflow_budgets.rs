@@ -81,7 +81,7 @@ both_engines! {
         assert_eq!(admin.reaches(&id, "running").await["budget"]["limit"], limit, "nothing was changed");
         let less = json!({ "usd": 1.5, "tokens": 50_000 });
         assert_eq!(caller.put(&path, less.clone()).await.is(200)["settings"]["budget"], less);
-        let decider = server.token(&[Scope::AgentsInvoke, Scope::ApprovalsDecide], Some(server.default_project)).await;
+        let decider = server.token(&[Scope::AgentsInvoke, Scope::AgentsRead, Scope::ApprovalsDecide], Some(server.default_project)).await;
         server.client(Some(&decider)).put(&path, json!({})).await.is(200);
         // From then on there is no limit that could be raised.
         caller.put(&path, json!({ "usd": 100 })).await.is(200);
@@ -111,10 +111,12 @@ both_engines! {
         let id = client.start(json!({ "tasks": [task("write", "writer")], "budgetTokens": 2 })).await;
         client.reaches(&id, "escalated").await;
         let path = format!("/api/coordination/workflows/{id}/budget");
-        let caller = server.token(&[Scope::AgentsInvoke], Some(server.default_project)).await;
-        server.client(Some(&caller)).put(&path, json!({})).await.refused(403, "missing_scope");
+        let caller = server.token(&[Scope::AgentsInvoke, Scope::AgentsRead], Some(server.default_project)).await;
+        let refused = server.client(Some(&caller)).put(&path, json!({})).await;
+        refused.refused(403, "missing_scope");
+        assert!(refused.text.contains("approvals:decide"), "{}", refused.text);
         assert_eq!(client.reaches(&id, "escalated").await["budget"]["limit"]["tokens"], 2, "nothing was changed");
-        let decider = server.token(&[Scope::AgentsInvoke, Scope::ApprovalsDecide], Some(server.default_project)).await;
+        let decider = server.token(&[Scope::AgentsInvoke, Scope::AgentsRead, Scope::ApprovalsDecide], Some(server.default_project)).await;
         server.client(Some(&decider)).put(&path, json!({ "tokens": 2 })).await.is(200);
         server.client(Some(&decider)).put(&path, json!({ "tokens": 9_000, "reason": " " })).await.refused(400, "invalid");
         server.client(Some(&decider)).put(&path, json!({ "tokens": 9_000 })).await.is(200);

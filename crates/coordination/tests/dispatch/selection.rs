@@ -184,7 +184,7 @@ both_engines! {
             let events = house.events(id).await;
             let started = events.iter().rfind(|event| event.kind == "task_started").unwrap();
             let reason = started.data["reason"].to_string();
-            assert!(reason.contains("tasks of kind `migration`"), "{reason}");
+            assert!(reason.contains("it completed") && reason.contains("of kind `migration`"), "{reason}");
         }
         house.close().await;
     }

@@ -16,6 +16,9 @@ use crate::{
 /// How much of a response that is not the API's is shown in an error.
 const MAX_SHOWN_BODY_CHARS: usize = 200;
 
+/// The codes of requests that are refused for what they have.
+const INVALID: [&str; 2] = ["invalid", "invalid_manifest"];
+
 /// Which certificates of a server are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certificates {
@@ -69,11 +72,9 @@ pub fn refusal(error: FailureBody) -> Error {
     for problem in joined.problems.iter().filter(|problem| !message.contains(&problem.reason)) {
         lines.push_str(&format!("\n  {problem}"));
     }
-    Error::Refused {
-        code: code.into_owned(),
-        message: messages::translate(&message),
-        details: messages::translate(&lines),
-    }
+    let message = messages::translate(&message);
+    let message = if INVALID.contains(&&*code) { messages::name_file(&message) } else { message };
+    Error::Refused { code: code.into_owned(), message, details: messages::translate(&lines) }
 }
 
 /// The body of a request.

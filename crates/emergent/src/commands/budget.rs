@@ -1,5 +1,6 @@
 //! `emergent budget`: shows and sets the daily budgets of a project and its agents.
 
+use emergent_domain::text::counted;
 use emergent_wire::budget::{AmountView, BudgetsView, DayBudgetView, LimitView, PutBudget};
 
 use super::{
@@ -103,8 +104,12 @@ fn spent_text(spent: &AmountView, limit: &LimitView) -> String {
         None => spent,
     };
     let money = part(money_text(spent.usd), limit.usd.map(money_text));
-    let tokens = part(spent.tokens.to_string(), limit.tokens.map(|tokens| tokens.to_string()));
-    limited_parts(limit, money, format!("{tokens} tokens"))
+    // The noun belongs to the last number.
+    let tokens = match limit.tokens {
+        Some(tokens) => format!("{} of {}", spent.tokens, counted(tokens, "token")),
+        None => counted(spent.tokens, "token"),
+    };
+    limited_parts(limit, money, tokens)
 }
 
 /// What model calls under way may still cost; a dash when there is none.
@@ -112,7 +117,7 @@ fn reserved_text(reserved: &AmountView, limit: &LimitView) -> String {
     if reserved.usd <= 0.0 && reserved.tokens == 0 {
         return "–".to_owned();
     }
-    limited_parts(limit, money_text(reserved.usd), format!("{} tokens", reserved.tokens))
+    limited_parts(limit, money_text(reserved.usd), counted(reserved.tokens, "token"))
 }
 
 /// The money and the tokens, as far as they are limited; both without a limit.

@@ -1,6 +1,7 @@
 //! `emergent dispatch`: starts a workflow from a description or a file of tasks.
 
 use std::{
+    collections::BTreeMap,
     io::Read,
     path::{Path, PathBuf},
 };
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
-    messages,
+    hints, messages,
     output::{self, bold, dim},
 };
 
@@ -202,6 +203,7 @@ fn read_tasks(path: &Path) -> Result<Map<String, Value>> {
     } else {
         text = std::fs::read_to_string(path).map_err(failed)?;
     }
+    messages::remember_file(path);
     parse(&text).map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))
 }
 
@@ -247,7 +249,30 @@ fn print_dry_run(checked: &DryRunView) -> Result<()> {
     }
     output::print_table(&["LAYER", "TASK", "AGENT", "WAITS FOR", "WHY THAT AGENT"], &rows)?;
     output::print_dim(&format!("first: {}", checked.first.join(", ")))?;
-    print_judge(checked)
+    print_judge(checked)?;
+    tasks_without_agent(checked).iter().try_for_each(|line| output::print_item("✗ ", line))
+}
+
+/// What is said of the tasks that no agent fits, for each reason once. Their workflow would stop and wait for a person.
+fn tasks_without_agent(checked: &DryRunView) -> Vec<String> {
+    let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for task in checked.layers.iter().flatten().filter(|task| task.agent.is_none()) {
+        by_reason.entry(&task.reason).or_default().push(format!("`{}`", task.key));
+    }
+    let unless = match &checked.judge {
+        Some(judge) => format!(", unless {judge} chooses one"),
+        None => String::new(),
+    };
+    let line = |(reason, keys): (&str, Vec<String>)| {
+        let tasks = if keys.len() == 1 { "task" } else { "tasks" };
+        format!(
+            "no agent fits the {tasks} {}{unless}: {reason}; the workflow would wait for a person: name an agent with \
+             `assigned_agent` (`{}` lists them), or mark one as the default agent",
+            keys.join(", "),
+            hints::command("agent list")
+        )
+    };
+    by_reason.into_iter().map(line).collect()
 }
 
 fn print_judge(checked: &DryRunView) -> Result<()> {

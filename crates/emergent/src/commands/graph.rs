@@ -12,9 +12,9 @@ use super::{
     encode,
     history::{TokenNames, VersionRow, object_change, print_versions},
     moment::{Moment, resolve_object_at},
-    object_types::types_in_other_case,
+    object_types::{types_in_other_case, used_types},
     parse_flag,
-    resolve::{OBJECTS, find_object_of_type, resolve_id},
+    resolve::{OBJECTS, find_object_of_type, resolve_id, suggestion},
     search::ObjectSearch,
     transfer::{Export, Import},
     traversal::print_traversal,
@@ -28,6 +28,8 @@ use crate::{
 
 /// How many objects `graph show` lists around an object.
 const MAX_NEIGHBOURS: usize = 100;
+/// Among how many of the newest objects of a type the key is searched that was probably meant.
+const MAX_HINTED: usize = 1_000;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Graph {
@@ -187,7 +189,10 @@ pub async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
     match find_typed_object(client, type_, key).await? {
         Some(id) => Ok(id),
         None => {
-            let hint = case_hint(client, type_, key).await?;
+            let hint = match case_hint(client, type_, key).await? {
+                hint if hint.is_empty() => nearest_hint(client, type_, key).await,
+                hint => hint,
+            };
             Err(Error::Usage(format!("there is no {type_} with the key `{key}` in this project{hint}")))
         }
     }
@@ -201,6 +206,17 @@ pub async fn case_hint(client: &Client, type_: &str, key: &str) -> Result<String
         }
     }
     Ok(String::new())
+}
+
+/// A hint for a type that no object has, or for a key: the nearest one.
+async fn nearest_hint(client: &Client, type_: &str, key: &str) -> String {
+    let types = used_types(client).await;
+    if !types.iter().any(|used| used == type_) {
+        return suggestion(type_, types.iter().map(String::as_str));
+    }
+    let path = format!("/api/graph/objects?type={}", encode(type_));
+    let objects: Vec<ObjectView> = client.get_newest(&path, MAX_HINTED).await.unwrap_or_default();
+    suggestion(key, objects.iter().filter_map(|object| object.key.as_deref()))
 }
 
 /// The live object with this type and key. Lists name an object without a key by its type and its id, and on a terminal

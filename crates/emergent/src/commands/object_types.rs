@@ -6,7 +6,6 @@ use serde::Deserialize;
 use super::resolve::suggestion;
 use crate::{
     client::{Client, Received},
-    error::Result,
     hints, output,
 };
 
@@ -14,6 +13,7 @@ use crate::{
 #[derive(Deserialize)]
 struct TypeCounts {
     objects: Vec<TypeCount>,
+    relationships: Vec<TypeCount>,
 }
 
 #[derive(Deserialize)]
@@ -24,9 +24,20 @@ struct TypeCount {
 
 /// The types that objects have, the most frequent one first. Empty if they cannot be read: a hint is not worth an error.
 pub async fn used_types(client: &Client) -> Vec<String> {
-    let Ok(response) = client.get("/api/graph/types").await else { return Vec::new() };
-    let counts: Result<TypeCounts> = response.data().await;
-    counts.map(|counts| counts.objects.into_iter().map(|count| count.type_).collect()).unwrap_or_default()
+    names(type_counts(client).await.map(|counts| counts.objects))
+}
+
+/// The types that relationships have, as [`used_types`] returns those of objects.
+pub async fn used_relationship_types(client: &Client) -> Vec<String> {
+    names(type_counts(client).await.map(|counts| counts.relationships))
+}
+
+async fn type_counts(client: &Client) -> Option<TypeCounts> {
+    client.get("/api/graph/types").await.ok()?.data().await.ok()
+}
+
+fn names(counts: Option<Vec<TypeCount>>) -> Vec<String> {
+    counts.into_iter().flatten().map(|count| count.type_).collect()
 }
 
 /// The types that assigned packs describe. Empty if they cannot be read.

@@ -7,7 +7,7 @@ use emergent_wire::{
     run_detail::RunDetailView,
     run_message::{ContentView, RunMessageView},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     encode,
@@ -21,6 +21,7 @@ use crate::{
     error::Result,
     hints,
     output::{self, bold, dim, duration, first_line},
+    text::short_id,
 };
 
 /// How the server names what answers in conversations without an agent.
@@ -132,7 +133,7 @@ impl Run {
                 if as_json {
                     output::print_json(&messages)
                 } else {
-                    messages.iter().try_for_each(|message| show_message(message))
+                    show_messages(&detail.facts.id.to_string(), &messages)
                 }
             }
             Run::ToolCalls(tool_calls) => {
@@ -310,12 +311,50 @@ fn waits_for(kind: ApprovalKind) -> String {
     }
 }
 
+/// How much of the result of a tool is shown among the messages.
+const MAX_RESULT_CHARS: usize = 200;
+
+fn show_messages(run: &str, messages: &[Received<RunMessageView>]) -> Result<()> {
+    messages.iter().try_for_each(|message| show_message(message))?;
+    if !messages.iter().any(|message| is_shortened(message)) {
+        return Ok(());
+    }
+    let purpose = "long results are shortened; whole:";
+    let command = |run: &str| hints::command(&format!("run tool-calls {run} --full"));
+    match output::terminal_width() {
+        Some(_) => output::print_command(purpose, &command(short_id(run))),
+        None => {
+            output::print_notice(&format!("{purpose} {}", command(run)));
+            Ok(())
+        }
+    }
+}
+
+/// Whether a message is a result that is not shown whole.
+fn is_shortened(message: &RunMessageView) -> bool {
+    match &message.content {
+        ContentView::Result(result) => {
+            result_text(&result.output) != first_line(&result_text(&result.output), MAX_RESULT_CHARS)
+        }
+        _ => false,
+    }
+}
+
+/// The result of a tool: its text, or its value as JSON.
+fn result_text(output: &Value) -> String {
+    match output {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
 fn show_message(message: &RunMessageView) -> Result<()> {
     let head = format!("{} {}", bold(message.role.as_str()), dim(&format!("step {}", message.step_number)));
     let (text, calls) = match &message.content {
         ContentView::Result(result) => {
-            let tool_output = first_line(&result.output.to_string(), 200);
-            return output::print_row(&format!("{head}  {} → {tool_output}", result.tool_name));
+            output::print_line(&format!("{head}  {}", result.tool_name))?;
+            let tool_output = first_line(&result_text(&result.output), MAX_RESULT_CHARS);
+            return output::print_item("  ", &tool_output);
         }
         ContentView::Answer(answer) => (&answer.text, answer.tool_calls.as_slice()),
         ContentView::Text(text) => (&text.text, &[][..]),

@@ -60,7 +60,11 @@ impl Import {
         let mut errors = Vec::new();
         let last = last_line(response.stream(), |progress| {
             let (objects, edges) = (total(&progress.objects), total(&progress.relationships));
-            bar.set_message(format!("importing  {objects} objects, {edges} relationships"));
+            bar.set_message(format!(
+                "importing  {}, {}",
+                counted(objects, "object"),
+                counted(edges, "relationship")
+            ));
             errors.extend(progress.errors.iter().cloned());
             errors.truncate(MAX_SHOWN_ERRORS);
         })

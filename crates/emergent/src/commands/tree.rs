@@ -1,6 +1,6 @@
 //! Draws a run and its child runs as a tree.
 
-use emergent_domain::run::RunStatus;
+use emergent_domain::{run::RunStatus, text::counted};
 use emergent_wire::run::RunTreeView;
 
 use crate::output::{bold, dim, duration, green, red};
@@ -44,7 +44,7 @@ pub fn took(duration_ms: Option<i64>) -> Option<String> {
 
 /// `1 step` or `N steps`.
 pub fn steps(count: i64) -> String {
-    if count == 1 { "1 step".to_owned() } else { format!("{count} steps") }
+    counted(count, "step")
 }
 
 fn coloured_status(status: RunStatus) -> String {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use emergent_domain::{task::TaskStatus, time::Timestamp, workflow::WorkflowStatus};
+use emergent_domain::{task::TaskStatus, text::counted, time::Timestamp, workflow::WorkflowStatus};
 
 use super::{Dag, DiscussionState, Task, layers::layers};
 use crate::{
@@ -101,7 +101,7 @@ impl Dag {
             let shown = options.height.saturating_sub(1).max(1);
             let hidden = lines.len() - shown;
             lines.truncate(shown);
-            lines.push(options.paint("2", &format!("… {hidden} lines more")));
+            lines.push(options.paint("2", &format!("… {} more", counted(hidden as u64, "line"))));
         }
         if options.width < usize::MAX {
             for line in &mut lines {

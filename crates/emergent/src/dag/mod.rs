@@ -11,7 +11,7 @@ mod tests;
 
 use std::{collections::HashMap, fmt, time::Duration};
 
-use emergent_domain::{task::TaskStatus, time::Timestamp, workflow::WorkflowStatus};
+use emergent_domain::{task::TaskStatus, text::counted, time::Timestamp, workflow::WorkflowStatus};
 use emergent_wire::{
     budget::BudgetView,
     workflow::{WorkflowTaskView, WorkflowView},
@@ -256,5 +256,5 @@ fn spend_text(budget: &BudgetView) -> String {
         return String::new();
     }
     let dollars = if spent.usd > 0.0 { format!(", ${:.4}", spent.usd) } else { String::new() };
-    format!("{} tokens{dollars}", spent.tokens)
+    format!("{}{dollars}", counted(spent.tokens, "token"))
 }

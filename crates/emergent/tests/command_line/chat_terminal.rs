@@ -130,12 +130,45 @@ fn a_request_is_left_for_later_and_the_chat_is_left_at_once() {
         ("to go on: emergent chat --conversation ", ""),
     ];
     converse(&home, &["chat", "--agent", "talker"], &steps);
-    for typed in ["\u{4}", "/quit\n"] {
-        let left = "to go on: emergent chat --conversation ";
-        let steps = [("talker> ", "slowly\r"), ("one two", typed), (left, "")];
-        let written = converse(&home, &["chat", "--agent", "talker"], &steps);
-        assert!(!written.contains("twenty end"), "it left while the answer was written: {written}");
-    }
+    let left = "to go on: emergent chat --conversation ";
+    let steps = [("talker> ", "slowly\r"), ("one two", "/quit\n"), (left, "")];
+    let written = converse(&home, &["chat", "--agent", "talker"], &steps);
+    assert!(!written.contains("twenty end"), "it left while the answer was written: {written}");
+}
+
+/// A terminal whose input comes from a file or another program ends right after the question.
+#[test]
+fn an_answer_is_printed_after_the_end_of_the_input() {
+    let home = home_with_talker();
+    let ended = "The input has ended";
+    let steps = [
+        ("talker> ", "slowly\r"),
+        ("one two", "\u{4}"),
+        (ended, ""),
+        ("twenty end", ""),
+        ("to go on: emergent chat --conversation ", ""),
+    ];
+    converse(&home, &["chat", "--agent", "talker"], &steps);
+    // A single answer reads nothing of the input.
+    let steps = [("one two", "\u{4}"), ("twenty end", ""), ("to go on: ", "")];
+    converse(&home, &["chat", "--agent", "talker", "slowly"], &steps);
+    // Whoever goes on typing is answered.
+    let steps = [
+        ("talker> ", "slowly\r"),
+        ("one two", "\u{4}"),
+        (ended, "Hello\n"),
+        ("twenty end", ""),
+        ("You said: Hello", ""),
+        ("talker> ", "/quit\r"),
+    ];
+    converse(&home, &["chat", "--agent", "talker"], &steps);
+    let steps = [
+        ("talker> ", "remove it\r"),
+        ("I look", "\u{4}"),
+        ("the answer waits for a person: `emergent inbox show", ""),
+    ];
+    let output = converse_to_end(&home, &["chat", "--agent", "talker"], &steps);
+    assert_eq!(output.status.code(), Some(1), "the answer is elsewhere: {output:?}");
 }
 
 #[test]

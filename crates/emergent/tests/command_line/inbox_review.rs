@@ -4,12 +4,15 @@ use serde_json::Value;
 
 use crate::{
     chat_terminal::converse,
-    common::{Home, command_output, json_of},
+    common::{Home, command_output, json_of, text},
+    terminal::{on_terminal, written_lines},
     write,
 };
 
 const SCRIPT: &str = r#"
 rules:
+  - when: { agent: fails }
+    fault: auth
   - when: { agent: critic }
     answer: { text: "SUGGEST_CHANGES: it is too short." }
   - answer: { text: Done. }
@@ -69,6 +72,55 @@ fn a_discussion_is_decided_with_keys_and_its_workflow_goes_on() {
     assert!(kinds(&home).is_empty());
     let nothing = converse(&home, &["inbox", "review"], &[]);
     assert!(nothing.contains("Nothing waits for a person."), "{nothing}");
+}
+
+/// A folder with a workflow whose task failed.
+fn home_with_failed_task() -> Home {
+    let home = home_with_escalated_workflow();
+    command_output(home.run(&["workflow", "cancel", "last"]));
+    write(&home, "fails.json", r#"{ "name": "fails", "model": "rehearsal/work" }"#);
+    command_output(home.run(&["agent", "apply", "fails.json"]));
+    write(
+        &home,
+        "task.yaml",
+        "on_failure: escalate\ntasks: [{ key: draft, title: Draft it, assigned_agent: fails, max_retries: 0 }]",
+    );
+    let output = home.run(&["dispatch", "--tasks", "task.yaml", "--follow"]);
+    assert!(!output.status.success(), "it waits for a person: {output:?}");
+    assert_eq!(kinds(&home), ["escalation"]);
+    home
+}
+
+#[test]
+fn every_option_of_a_workflow_has_a_key() {
+    let home = home_with_failed_task();
+    let names = "[1-4] an option [r]esume [c]ancel [l]ater [q]uit [?]";
+    let steps = [
+        (names, "?"),
+        ("1  choose the option with this number", ""),
+        (names, "9"),
+        ("`9` is none of the keys", ""),
+        (names, "3"),
+        ("Really skip? [y/N]", "n"),
+        (names, "2"),
+        ("agent: ", "wroker\r"),
+        ("did you mean `worker`?", ""),
+        (names, "2"),
+        ("agent: ", "worker\r"),
+        ("reassign to worker: workflow", ""),
+    ];
+    converse(&home, &["inbox", "review"], &steps);
+    let shown = command_output(home.run(&["workflow", "follow", "last"]));
+    assert!(shown.contains("1 of 1 done"), "{shown}");
+}
+
+#[test]
+fn a_workflow_is_shown_on_a_narrow_terminal_without_broken_words() {
+    let home = home_with_failed_task();
+    let output = text(&on_terminal(&home, (24, 40), "", &["inbox", "show", "last"]).stdout);
+    for line in written_lines(&output).iter().filter(|line| !line.contains("emergent ")) {
+        assert!(line.chars().count() <= 40, "{line}");
+    }
 }
 
 #[test]

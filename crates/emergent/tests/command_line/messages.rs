@@ -3,8 +3,11 @@
 use serde_json::json;
 
 use crate::{
-    common::{Home, command_output, failed, json_of},
-    home_with_agent, write,
+    chat::home_with_talker,
+    common::{Home, command_output, failed, json_of, text},
+    home_with_agent,
+    terminal::{on_terminal, written_lines},
+    write,
 };
 
 #[test]
@@ -27,6 +30,33 @@ fn an_error_names_the_flag_that_was_typed() {
     check(&["restore", "nope.db", "--data-dir", "other"], "there is no file `nope.db`");
     let same = command_output(home.run(&["object", "update", "Person/ada"]));
     assert!(same.contains("is unchanged, version 1"), "{same}");
+}
+
+#[test]
+fn a_long_result_is_shown_from_its_beginning_with_the_command_that_shows_all() {
+    let home = home_with_talker();
+    for key in 0..9 {
+        let text = "word".repeat(20);
+        command_output(home.run(&[
+            "object",
+            "create",
+            "Note",
+            &format!("note-{key}"),
+            "--set",
+            &format!("t={text}"),
+        ]));
+    }
+    command_output(home.run(&["agent", "trigger", "talker", "--input", "look", "--follow"]));
+    for width in [80, 40] {
+        let shown = text(&on_terminal(&home, (24, width), "", &["run", "messages", "last"]).stdout);
+        let lines = written_lines(&shown);
+        assert!(lines.iter().any(|line| line.starts_with(r#"  {"objects":[{"#)), "{shown}");
+        let command = lines.last().expect("lines").clone();
+        assert!(command.contains("emergent run tool-calls ") && command.ends_with(" --full"), "{shown}");
+        assert!(lines.iter().all(|line| *line == command || line.chars().count() <= width), "{shown}");
+    }
+    let all = command_output(home.run(&["run", "tool-calls", "last", "--full"]));
+    assert!(all.contains("note-8") && all.contains("note-0"), "{all}");
 }
 
 /// JSON has no such numbers: they would be sent as null, which takes a limit away.

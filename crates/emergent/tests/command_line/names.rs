@@ -44,15 +44,64 @@ fn a_relationship_is_named_by_the_end_of_its_id_or_as_the_last_one() {
     assert_eq!(versions("last")[0]["id"], ids[0]);
     assert_eq!(versions(&ids[1][28..])[0]["id"], ids[1]);
     let told = command_output(home.run(&["relationship", "delete", &ids[1][28..]]));
-    assert!(told.contains(ids[1]), "the whole id, because only it names a deleted one: {told}");
+    assert!(told.contains(ids[1]), "the whole id: {told}");
+    assert_eq!(versions(&ids[1][28..])[0]["id"], ids[1], "the history of a deleted one");
+    command_output(home.run(&["relationship", "restore", &ids[1][28..]]));
     let refused = failed(&home.run(&["relationship", "restore", &ids[1][28..]]));
-    assert!(refused.contains("there is no relationship") && refused.contains("its whole id"), "{refused}");
-    command_output(home.run(&["relationship", "restore", ids[1]]));
+    assert!(refused.contains("there is no deleted relationship"), "it is live: {refused}");
+    assert!(refused.contains("emergent relationship list --deleted"), "{refused}");
     command_output(home.run(&["relationship", "delete", "last"]));
     let shown = json_of(home.run(&["object", "show", "Person/ada", "--json"]));
     assert_eq!(shown, json_of(home.run(&["graph", "show", "Person/ada", "--json"])));
     let left = json_of(home.run(&["relationship", "list", "Person/ada", "--json"]));
     assert_eq!((left.as_array().map(Vec::len), &left[0]["id"]), (Some(1), &edges[1]["id"]));
+}
+
+#[test]
+fn the_token_in_use_is_not_revoked_as_the_last_one() {
+    let home = home_with_agent();
+    let told = failed(&home.run(&["token", "revoke", "last"]));
+    assert!(told.contains("name it by its name or its id (`emergent token list` lists them)"), "{told}");
+    command_output(home.run(&["token", "list"]));
+}
+
+#[test]
+fn what_was_deleted_last_is_restored_as_the_last_one() {
+    let home = home_with_agent();
+    for key in ["ada", "bob", "eve", "zoe"] {
+        command_output(home.run(&["object", "create", "Person", key]));
+    }
+    let none = failed(&home.run(&["relationship", "restore", "last"]));
+    assert!(none.contains("there is no deleted relationship yet"), "{none}");
+    for to in ["bob", "eve", "zoe"] {
+        command_output(home.run(&["relationship", "create", "Person/ada", "knows", &format!("Person/{to}")]));
+    }
+    let edges = json_of(home.run(&["relationship", "list", "Person/ada", "--json"]));
+    let id = |index: usize| edges[index]["id"].as_str().expect("an id");
+    // Not in the order of their creation; the third one stays, and is the newest that lives.
+    for index in [1, 2] {
+        command_output(home.run(&["relationship", "delete", id(index)]));
+    }
+    let deleted = json_of(home.run(&["relationship", "list", "--deleted", "--json"]));
+    assert_eq!(deleted.as_array().map(Vec::len), Some(2), "{deleted}");
+    let of_bob = json_of(home.run(&["relationship", "list", "Person/bob", "--deleted", "--json"]));
+    assert_eq!((of_bob.as_array().map(Vec::len), &of_bob[0]["id"]), (Some(1), &edges[2]["id"]));
+    let restore = |noun: &str| json_of(home.run(&[noun, "restore", "last", "--json"]))["id"].clone();
+    assert_eq!(
+        (restore("relationship"), restore("relationship")),
+        (edges[2]["id"].clone(), edges[1]["id"].clone())
+    );
+    // An object takes its relationships along, and brings them back.
+    for key in ["zoe", "bob"] {
+        command_output(home.run(&["object", "delete", &format!("Person/{key}")]));
+    }
+    assert_eq!(json_of(home.run(&["relationship", "list", "--deleted", "--json"])), serde_json::json!([]));
+    restore("object");
+    let keys = json_of(home.run(&["object", "list", "--deleted", "--json"]));
+    assert_eq!((keys.as_array().map(Vec::len), keys[0]["key"].as_str()), (Some(1), Some("zoe")));
+    command_output(home.run(&["object", "restore", "zoe"]));
+    let live = failed(&home.run(&["object", "restore", "last"]));
+    assert!(live.contains("there is no deleted object yet"), "{live}");
 }
 
 #[test]
@@ -63,6 +112,21 @@ fn a_misspelt_name_is_answered_with_the_nearest_one() {
         let told = failed(&home.run(args));
         assert!(told.contains(&format!("did you mean `{expected}`?")), "{args:?}: {told}");
     };
+    command_output(home.run(&["object", "create", "Person", "ada-lovelace"]));
+    command_output(home.run(&["object", "create", "Person", "mary"]));
+    command_output(home.run(&["relationship", "create", "Person/mary", "taught", "Person/ada-lovelace"]));
+    check(&["object", "show", "Persn/ada-lovelace"], "Person");
+    check(&["graph", "traverse", "Person/ada-lovelac"], "ada-lovelace");
+    let unused = home.run(&["relationship", "list", "Person/mary", "--type", "tought"]);
+    assert!(crate::common::text(&unused.stderr).contains("did you mean `taught`?"), "{unused:?}");
+    write(
+        &home,
+        "weekly.yaml",
+        "trigger: 0 9 * * MON\ndispatch: { tasks: [{ key: one, title: One, assigned_agent: echo }] }\n",
+    );
+    command_output(home.run(&["trigger", "save", "weekly", "weekly.yaml"]));
+    check(&["trigger", "pause", "weekli"], "weekly");
+    check(&["trigger", "delete", "weekli"], "weekly");
     check(&["agent", "show", "ecko"], "echo");
     check(&["agent", "trigger", "echoo", "--input", "x"], "echo");
     check(&["project", "delete", "reserch", "--yes"], "research");

@@ -279,13 +279,14 @@ both_engines! {
         let harness = Harness::new(&db).await;
         let agent = harness.create(named("a")).await;
         let elsewhere = project(&harness.executor, "elsewhere").await;
-        // An agent whose name looks like the id of an agent in another project is found by that name.
-        let twin = harness.executor.create_agent(elsewhere, named(&agent.id.to_string())).await.unwrap();
+        // What looks like an id is one, and never the name of another agent.
+        let twin = harness.executor.create_agent(elsewhere, named(&agent.id.to_string())).await;
+        assert!(matches!(twin, Err(Error::Invalid(_))), "{twin:?}");
         let find = async |project, text: &str| harness.executor.find_agent(project, text).await.ok().map(|a| a.id);
         let here = harness.actor.project;
         assert_eq!(find(here, "a").await, Some(agent.id));
         assert_eq!(find(here, &agent.id.to_string()).await, Some(agent.id));
-        assert_eq!(find(elsewhere.project, &agent.id.to_string()).await, Some(twin.id));
+        assert_eq!(find(elsewhere.project, &agent.id.to_string()).await, None);
         assert_eq!(find(elsewhere.project, "a").await, None);
         assert_eq!(find(here, "a\0").await, None);
         let change = harness.executor.update_agent(elsewhere, agent.id, None, |definition| definition).await;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     commands::agent::with_api_fields,
     error::{Error, Result},
+    messages,
 };
 
 /// The fields of a definition in the order in which an editor shows them, with what each is when it is absent.
@@ -41,6 +42,7 @@ pub fn read(path: &Path) -> Result<Map<String, Value>> {
     } else {
         content = std::fs::read_to_string(path).map_err(failed)?;
     }
+    messages::remember_file(path);
     parse(&content, path)
         .map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))
 }

@@ -9,7 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use emergent_domain::time::{Clock, Timestamp};
+use emergent_domain::{
+    text::counted,
+    time::{Clock, Timestamp},
+};
 use emergent_secrets::{KeySource, Keyring};
 use emergent_store::backup::{self, CheckDepth, Contents};
 use indicatif::HumanBytes;
@@ -201,11 +204,6 @@ fn describe(contents: &Contents) -> String {
     ];
     let counts: Vec<_> = counts.into_iter().map(|(count, name)| counted(count, name)).collect();
     format!("{}: {}", HumanBytes(contents.bytes), counts.join(", "))
-}
-
-/// `1 run`, `3 runs`.
-fn counted(count: u64, name: &str) -> String {
-    if count == 1 { format!("1 {name}") } else { format!("{count} {name}s") }
 }
 
 #[cfg(test)]

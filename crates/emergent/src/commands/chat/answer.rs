@@ -42,7 +42,7 @@ pub enum AnswerEnd {
     Stored(Box<Received<ChatMessageView>>),
     /// The answer goes on, or waits for a person, without this program.
     Left,
-    /// The person pressed Ctrl-D, or wrote `/quit`.
+    /// The person wrote `/quit`, or pressed Ctrl-D when a decision was asked for.
     Quit,
     /// The person pressed Ctrl-C twice.
     Interrupted,
@@ -66,6 +66,9 @@ pub struct Answer<'a> {
     /// Where lines go that a person types meanwhile. `None` for a single answer: the shell reads what was typed after
     /// its command.
     typed: Option<&'a mut TypedAhead>,
+    /// Whether the input ended while the answer was written. The answer is followed to its end nevertheless: what was
+    /// asked before the end is answered.
+    pub has_input_ended: bool,
     begun: Instant,
     /// Known from the first frame on.
     conversation: Option<Uuid>,
@@ -92,6 +95,7 @@ impl<'a> Answer<'a> {
             conversation: None,
             run: None,
             was_stopped: false,
+            has_input_ended: false,
         }
     }
 
@@ -181,17 +185,36 @@ impl<'a> Answer<'a> {
                     let Some(typed) = self.typed.as_mut() else { continue };
                     let line = match typed.poll() {
                         Some(TypedInput::Line(line)) => line,
-                        Some(TypedInput::End) => return Ok(Next::Leave(AnswerEnd::Quit)),
+                        Some(TypedInput::End) => {
+                            self.end_input()?;
+                            continue;
+                        }
                         None => continue,
                     };
                     match Line::parse(&line) {
                         Line::Stop => { self.stop().await?; }
                         Line::Quit => return Ok(Next::Leave(AnswerEnd::Quit)),
-                        _ => typed.keep(line),
+                        _ => {
+                            self.has_input_ended = false;
+                            typed.keep(line);
+                        }
                     }
                 }
             }
         }
+    }
+
+    /// Remembers that the input has ended, and says what follows from it.
+    fn end_input(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.has_input_ended, true) {
+            return Ok(());
+        }
+        self.spinner.hide();
+        self.print_part(|view| view.end_line())?;
+        output::print_notice(
+            "The input has ended: the chat ends after this answer; Ctrl-C stops the answer.",
+        );
+        Ok(())
     }
 
     /// Asks the server to stop the answer, whose last frame then follows. False if nothing is known of it yet.
@@ -226,7 +249,7 @@ impl<'a> Answer<'a> {
         if request.status != ApprovalStatus::Pending {
             return Ok(Asked::GoOn);
         }
-        if !self.is_attended {
+        if !self.is_attended || self.has_input_ended {
             return Err(Error::Usage(self.waiting_text(&id)));
         }
         // The keys would take the lines, and the shell is to have them: the next command may be the one that decides.

@@ -12,7 +12,7 @@ pub const HELP: &[(&str, &str)] = &[
     ("/follow", "go on with an answer that is still being written"),
     ("/stop", "stop the answer at once; Ctrl-C does so as well, and a second Ctrl-C leaves"),
     ("/help", "show this list"),
-    ("/quit", "leave at once, also while an answer is written; Ctrl-D does so as well"),
+    ("/quit", "leave at once, also while an answer is written; Ctrl-D leaves after the answer"),
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! A chat at the terminal: reads messages and commands, one after the other, until the person leaves.
 
-use emergent_domain::conversation::{ChatMessageStatus, ConversationStatus};
+use emergent_domain::{
+    conversation::{ChatMessageStatus, ConversationStatus},
+    text::counted,
+};
 use emergent_wire::{
     agent::AgentView,
     chat::{ChatMessageView, ConversationView},
@@ -33,6 +36,8 @@ pub struct Session<'a> {
     continuation: Continuation,
     /// Whether a message was not answered, or a command failed.
     failed: bool,
+    /// Whether the input ended while an answer was written.
+    has_input_ended: bool,
 }
 
 /// Whether the session goes on.
@@ -45,7 +50,7 @@ enum Next {
 impl<'a> Session<'a> {
     pub fn new(client: &'a Client, input: Input, target: Target, as_json: bool) -> Self {
         let (typed, continuation) = (TypedAhead::default(), Continuation::default());
-        Self { client, input, target, as_json, typed, continuation, failed: false }
+        Self { client, input, target, as_json, typed, continuation, failed: false, has_input_ended: false }
     }
 
     pub async fn run(mut self) -> Result<()> {
@@ -92,6 +97,7 @@ impl<'a> Session<'a> {
     fn settle(&mut self, done: Result<Next>) -> Result<Next> {
         match done {
             Err(error @ (Error::Interrupted | Error::Io(_))) => Err(error),
+            Err(error) if self.has_input_ended => Err(error),
             Err(error) => {
                 self.failed = true;
                 output::print_error(&format!("error: {}", error.describe()));
@@ -128,9 +134,8 @@ impl<'a> Session<'a> {
             self.target.agent = loaded.agent_definition_id;
             is_answering = loaded.status == ConversationStatus::Answering;
             if self.input.is_terminal() {
-                let messages = if loaded.message_count == 1 { "message" } else { "messages" };
-                let (title, count) = (&loaded.title, loaded.message_count);
-                output::print_text(&format!("Conversation \"{title}\", {count} {messages} so far."))?;
+                let messages = counted(loaded.message_count, "message");
+                output::print_text(&format!("Conversation \"{}\", {messages} so far.", loaded.title))?;
             }
         }
         if self.input.is_terminal() {
@@ -253,12 +258,13 @@ impl<'a> Session<'a> {
         let shown = if self.as_json { Shown::Nothing } else { Shown::All };
         let mut answer = Answer::new(self.client, shown, is_attended, Some(&mut self.typed));
         let followed = answer.follow(frames).await;
+        self.has_input_ended = answer.has_input_ended;
         self.target.conversation = answer.conversation().or(self.target.conversation);
         match followed? {
             AnswerEnd::Stored(stored) => {
                 let was_stopped = answer.was_stopped;
                 self.end_answer(&stored, was_stopped)?;
-                Ok(Next::GoOn)
+                Ok(if self.has_input_ended { Next::Leave } else { Next::GoOn })
             }
             AnswerEnd::Left => Ok(Next::GoOn),
             AnswerEnd::Quit => {

@@ -10,7 +10,7 @@ const MAX_LINE_BYTES: usize = 4096;
 #[derive(Debug, PartialEq, Eq)]
 pub enum TypedInput {
     Line(String),
-    /// Ctrl-D on an empty line.
+    /// Ctrl-D on an empty line, or the end of the input.
     End,
 }
 

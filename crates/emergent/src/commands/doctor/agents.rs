@@ -42,9 +42,7 @@ pub async fn check_agents(
 /// What is probably a mistake in the tools of an agent. Tools that a disabled server may bring are no problem: it was
 /// disabled on purpose, or a product brought it so.
 fn tools_finding(agent: &AgentView, servers: &[McpServerView], label: &ProjectLabel) -> Option<Finding> {
-    if tool_warnings(agent).next().is_none() {
-        return None;
-    }
+    tool_warnings(agent).next()?;
     let (name, suffix, flag) = (&agent.name, label.suffix(), label.project_flag());
     if let Some((tools, disabled)) = tools_of_disabled_servers(agent, servers) {
         let found = format!(

@@ -154,9 +154,12 @@ fn overdue_finding(
 ) -> Option<Finding> {
     let due: Vec<Timestamp> = pending.iter().map(|firing| firing.due_at).filter(|due| *due <= now).collect();
     let oldest = *due.iter().min()?;
-    let count =
-        if due.len() < MAX_COUNTED { due.len().to_string() } else { format!("{MAX_COUNTED} or more") };
-    let found = format!("{count} firings wait since {oldest}{}", label.suffix());
+    let wait = match due.len() {
+        1 => "1 firing waits".to_owned(),
+        count if count < MAX_COUNTED => format!("{count} firings wait"),
+        _ => format!("{MAX_COUNTED} or more firings wait"),
+    };
+    let found = format!("{wait} since {oldest}{}", label.suffix());
     if sole_driver {
         return Some(ok_finding(SECTION, format!("{found}; the next server takes them (`emergent serve`)")));
     }

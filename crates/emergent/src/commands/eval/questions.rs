@@ -7,6 +7,7 @@ use emergent_domain::{
     pack::with_nearest_name,
     parse_message::in_plain_words,
     query::{ObjectFilter, SYSTEM_TYPES},
+    text::counted,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -112,7 +113,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Question>, String> {
         return Err(format!("it has no `questions`; {format}"));
     }
     if questions.len() > MAX_QUESTIONS {
-        return Err(format!("it has {} questions, and the limit is {MAX_QUESTIONS}", questions.len()));
+        return Err(format!(
+            "it has {}, and the limit is {MAX_QUESTIONS}",
+            counted(questions.len() as u64, "question")
+        ));
     }
     locate(text, &mut questions)?;
     questions.iter().try_for_each(Question::check)?;

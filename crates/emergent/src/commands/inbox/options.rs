@@ -1,6 +1,7 @@
 //! The options of an escalated workflow: each is a request of the API, which `inbox answer` sends if it needs nothing
 //! more, and a command that a person types otherwise.
 
+use console::measure_text_width;
 use emergent_wire::{
     approval::{EscalatedItemView, InboxKind},
     workflow::{EscalationAction, WorkflowView},
@@ -14,11 +15,11 @@ use crate::{
     error::{Error, Result},
     hints,
     output::{self, dim},
-    text::short_id,
+    text::{short_id, shorten_ids},
 };
 
-/// How every command of the API's answers starts.
-const PROGRAM: &str = "emergent ";
+/// The option that gives the task to another agent.
+const REASSIGN: &str = "reassign";
 /// The ends of commands that may be left out.
 const OPTIONAL: [&str; 2] = [" --note TEXT", " --reason TEXT"];
 
@@ -38,12 +39,25 @@ pub fn print_options(item: &EscalatedItemView, workflow: Option<&WorkflowView>) 
         match workflow {
             None => output::print_item(&label, option)?,
             Some(workflow) => {
-                let commands = commands(item, workflow, option);
-                output::print_line(&format!("{label}{option:<width$}  {}", dim(&commands.join("; "))))?;
+                let commands = commands(item, workflow, option).join("; ");
+                print_option(&label, &format!("{option:<width$}"), &commands)?;
             }
         }
     }
     Ok(())
+}
+
+/// Prints an option and its command, which is never broken: beside the option if there is space, and below it otherwise.
+fn print_option(label: &str, option: &str, command: &str) -> Result<()> {
+    let Some(width) = output::terminal_width() else {
+        return output::print_line(&format!("{label}{option}  {command}"));
+    };
+    let command = shorten_ids(command);
+    if measure_text_width(&format!("{label}{option}  {command}")) <= width {
+        return output::print_line(&format!("{label}{option}  {}", dim(&command)));
+    }
+    output::print_line(&format!("{label}{}", option.trim_end()))?;
+    output::print_line(&dim(&format!("    {command}")))
 }
 
 /// What a person types to carry out an option.
@@ -68,7 +82,7 @@ fn actions<'a>(workflow: &'a WorkflowView, option: &str) -> Vec<&'a EscalationAc
 }
 
 fn typed_command(action: &EscalationAction) -> String {
-    hints::command(action.command.strip_prefix(PROGRAM).unwrap_or(&action.command))
+    hints::command(action.subcommand())
 }
 
 /// The only action of an option, if it needs nothing that a person has to add, such as another agent.
@@ -76,7 +90,7 @@ fn sendable<'a>(workflow: &'a WorkflowView, option: &str) -> Option<&'a Escalati
     let [action] = actions(workflow, option)[..] else { return None };
     let command = OPTIONAL
         .iter()
-        .fold(action.command.as_str(), |command, end| command.strip_suffix(end).unwrap_or(command));
+        .fold(action.subcommand(), |command, end| command.strip_suffix(end).unwrap_or(command));
     let is_placeholder = |word: &str| word.chars().all(|character| character.is_ascii_uppercase());
     (!command.split_whitespace().any(is_placeholder)).then_some(action)
 }
@@ -91,6 +105,36 @@ pub fn chosen(item: &EscalatedItemView, answer: &str) -> Result<String> {
         "`{option}` is not an option of this workflow; its options are {}",
         item.options.join(", ")
     )))
+}
+
+/// Whether an option asks for the agent that is to do the task.
+pub fn needs_agent(option: &str) -> bool {
+    option == REASSIGN
+}
+
+/// Gives the task of an escalation to another agent.
+pub async fn reassign(client: &Client, item: &EscalatedItemView, agent: &str) -> Result<()> {
+    let id = item.id.to_string();
+    let workflow = watch_workflow::get(client, &id).await?;
+    let path = match actions(&workflow, REASSIGN)[..] {
+        [action] => action.request.strip_prefix("POST "),
+        _ => None,
+    };
+    let Some(path) = path else {
+        return Err(Error::Unexpected(format!("the workflow {id} has no task to reassign")));
+    };
+    client.post(path, &json!({ "agent": agent })).await?;
+    print_carried_out(client, &id, &format!("{REASSIGN} to {agent}")).await
+}
+
+/// Prints what was carried out, and what the workflow does now.
+async fn print_carried_out(client: &Client, id: &str, option: &str) -> Result<()> {
+    let workflow = watch_workflow::get(client, id).await?;
+    output::print_line(&format!("{option}: workflow {} is {}", short_id(id), workflow.facts.status))?;
+    if option != "cancel" {
+        watch_workflow::warn_if_not_driven(client, id);
+    }
+    Ok(())
 }
 
 /// Carries out the option that a person names by its word or its number.
@@ -114,10 +158,5 @@ pub async fn carry_out(client: &Client, item: &EscalatedItemView, answer: &str, 
             client.get(&format!("/api/approvals/{id}")).await?.data().await?;
         return output::print_json(&item);
     }
-    let workflow = watch_workflow::get(client, &id).await?;
-    output::print_line(&format!("{option}: workflow {} is {}", short_id(&id), workflow.facts.status))?;
-    if option != "cancel" {
-        watch_workflow::warn_if_not_driven(client, &id);
-    }
-    Ok(())
+    print_carried_out(client, &id, &option).await
 }

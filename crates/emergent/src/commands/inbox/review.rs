@@ -17,6 +17,7 @@ use crate::{
     error::{Error, Result},
     keys::{self, Keys},
     output,
+    text::{wrap, wrap_item},
 };
 
 /// The most items that one review goes through.
@@ -162,9 +163,18 @@ fn explain(terminal: &Term, options: Option<&[String]>) -> Result<Option<Chosen>
         "l  decide later: it goes on waiting in the inbox (Ctrl-C)",
         "q  leave: it goes on waiting in the inbox (Ctrl-D)",
     ]) {
-        terminal.write_line(&format!("  {line}"))?;
+        write_explanation(terminal, line)?;
     }
     Ok(None)
+}
+
+/// Writes what a key does: the key, two spaces and a text, which is wrapped beside the key.
+pub(super) fn write_explanation(terminal: &Term, line: &str) -> Result<()> {
+    let (key, text) = line.split_once("  ").unwrap_or(("", line));
+    let width = usize::from(terminal.size().1);
+    wrap_item(&format!("  {key}  "), text, width)
+        .iter()
+        .try_for_each(|line| terminal.write_line(line).map_err(Error::Io))
 }
 
 pub(super) fn decided(body: DecideApproval) -> Chosen {
@@ -243,7 +253,10 @@ pub(super) fn command(terminal: &Term, names: &str) -> Result<Option<Chosen>> {
 pub(super) fn read_key(terminal: &Term, question: &str, typed: &mut String) -> Result<char> {
     let (mut keys, before) = Keys::open()?;
     typed.push_str(&before);
-    terminal.write_str(question)?;
+    // The key is shown after the last line.
+    let width = usize::from(terminal.size().1).saturating_sub(1);
+    let space = if question.ends_with(' ') { " " } else { "" };
+    terminal.write_str(&format!("{}{space}", wrap(question.trim_end(), width).join("\n")))?;
     let key = keys.read()?;
     let shown = if key.is_control() { String::new() } else { key.to_string() };
     terminal.write_line(&shown)?;

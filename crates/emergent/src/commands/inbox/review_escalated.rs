@@ -6,16 +6,22 @@ use emergent_wire::approval::{DecideApproval, EscalatedItemView, InboxKind};
 use serde_json::Value;
 
 use super::{
-    decision, option_by_number,
-    review::{Chosen, Reviewed, after_sending, command, confirm, decided, read_key, read_line},
+    decision, option_by_number, options,
+    review::{
+        Chosen, Reviewed, after_sending, command, confirm, decided, read_key, read_line, write_explanation,
+    },
     send_escalated,
     show::print_escalated,
 };
 use crate::{
     client::Client,
-    error::Result,
+    error::{Error, Result},
     keys::{END, INTERRUPT},
+    output,
 };
+
+/// The most options that have a key of their own.
+const MAX_KEYS: usize = 9;
 
 /// Shows a discussion or a workflow and asks a person about it, again if the server refuses what was chosen.
 pub async fn review_escalated(
@@ -25,19 +31,42 @@ pub async fn review_escalated(
 ) -> Result<Reviewed> {
     print_escalated(client, item).await?;
     loop {
-        let body = match ask(terminal, item)? {
-            Chosen::Decision(body) => *body,
-            Chosen::Nothing(reviewed) => return Ok(reviewed),
+        let sent = match ask(terminal, item)? {
+            EscalatedChoice::Common(Chosen::Decision(body)) => {
+                send_escalated(client, item, *body, false).await
+            }
+            EscalatedChoice::Common(Chosen::Nothing(reviewed)) => return Ok(reviewed),
+            EscalatedChoice::Reassign(agent) => options::reassign(client, item, &agent).await,
+            EscalatedChoice::CarryOut(option) => {
+                match options::carry_out(client, item, &option, false).await {
+                    // It needs more than a key: the message has the command.
+                    Err(Error::Usage(message)) => {
+                        output::print_notice(&message);
+                        continue;
+                    }
+                    sent => sent,
+                }
+            }
         };
-        if let Some(reviewed) = after_sending(send_escalated(client, item, body, false).await)? {
+        if let Some(reviewed) = after_sending(sent)? {
             return Ok(reviewed);
         }
     }
 }
 
+/// What a person chose about a discussion or a workflow.
+enum EscalatedChoice {
+    /// What can be chosen about every item.
+    Common(Chosen),
+    /// An option of a workflow.
+    CarryOut(String),
+    /// The option that gives the task to this agent.
+    Reassign(String),
+}
+
 /// Asks until a key decides.
-fn ask(terminal: &Term, item: &EscalatedItemView) -> Result<Chosen> {
-    let names = key_names(item);
+fn ask(terminal: &Term, item: &EscalatedItemView) -> Result<EscalatedChoice> {
+    let names = &key_names(item);
     let is_discussion = item.kind == InboxKind::Discussion;
     // What was typed before the keys were shown decides nothing.
     let ignored = &mut String::new();
@@ -61,8 +90,15 @@ fn ask(terminal: &Term, item: &EscalatedItemView) -> Result<Chosen> {
                 }
                 None => None,
             },
-            digit if is_discussion && option_by_number(&item.options, &digit.to_string()).is_some() => {
-                answer(terminal, item, Some(digit.to_string()))?
+            digit if option_by_number(&item.options, &digit.to_string()).is_some() => {
+                if is_discussion {
+                    answer(terminal, item, Some(digit.to_string()))?
+                } else {
+                    match choose_option(terminal, item, digit, ignored)? {
+                        Some(choice) => return Ok(choice),
+                        None => None,
+                    }
+                }
             }
             '/' => command(terminal, names)?,
             '?' => explain(terminal, item)?,
@@ -73,21 +109,40 @@ fn ask(terminal: &Term, item: &EscalatedItemView) -> Result<Chosen> {
             }
         };
         if let Some(chosen) = chosen {
-            return Ok(chosen);
+            return Ok(EscalatedChoice::Common(chosen));
         }
     }
 }
 
-fn key_names(item: &EscalatedItemView) -> &'static str {
-    match item.kind {
-        InboxKind::Discussion if item.options.is_empty() => {
-            "[a]nswer [p] accept the proposal [c]ancel [l]ater [q]uit [?]"
-        }
-        InboxKind::Discussion => {
-            "[1-9] an option [a]nswer [p] accept the proposal [c]ancel [l]ater [q]uit [?]"
-        }
+fn key_names(item: &EscalatedItemView) -> String {
+    let options = match (item.options.len(), item.kind) {
+        (0, _) => String::new(),
+        (_, InboxKind::Discussion) => "[1-9] an option ".to_owned(),
+        (1, _) => "[1] the option ".to_owned(),
+        (count, _) => format!("[1-{}] an option ", count.min(MAX_KEYS)),
+    };
+    let keys = match item.kind {
+        InboxKind::Discussion => "[a]nswer [p] accept the proposal [c]ancel [l]ater [q]uit [?]",
         _ => "[r]esume [c]ancel [l]ater [q]uit [?]",
+    };
+    format!("{options}{keys}")
+}
+
+/// An option of a workflow by its number. The agent of another attempt is asked for; everything else has to be
+/// confirmed. `None` if the person does not want it after all.
+fn choose_option(
+    terminal: &Term,
+    item: &EscalatedItemView,
+    digit: char,
+    ignored: &mut String,
+) -> Result<Option<EscalatedChoice>> {
+    let Some(option) = option_by_number(&item.options, &digit.to_string()) else { return Ok(None) };
+    if options::needs_agent(&option) {
+        let agent = read_line("agent: ", "")?.filter(|agent| !agent.is_empty());
+        return Ok(agent.map(EscalatedChoice::Reassign));
     }
+    let is_confirmed = read_key(terminal, &format!("Really {option}? [y/N] "), ignored)? == 'y';
+    Ok(is_confirmed.then_some(EscalatedChoice::CarryOut(option)))
 }
 
 fn answer(terminal: &Term, item: &EscalatedItemView, text: Option<String>) -> Result<Option<Chosen>> {
@@ -108,7 +163,8 @@ fn explain(terminal: &Term, item: &EscalatedItemView) -> Result<Option<Chosen>> 
             "c  cancel the workflow that waits for the discussion; you are asked once more",
         ],
         _ => &[
-            "r  resume the workflow; you are asked once more",
+            "1  choose the option with this number, and so on; you are asked once more",
+            "r  resume the workflow: all failed and skipped tasks are tried again; you are asked once more",
             "c  cancel the workflow with everything that is left of it; you are asked once more",
         ],
     };
@@ -116,7 +172,7 @@ fn explain(terminal: &Term, item: &EscalatedItemView) -> Result<Option<Chosen>> 
         "l  decide later: it goes on waiting in the inbox (Ctrl-C)",
         "q  leave: it goes on waiting in the inbox (Ctrl-D)",
     ]) {
-        terminal.write_line(&format!("  {line}"))?;
+        write_explanation(terminal, line)?;
     }
     Ok(None)
 }

@@ -1,5 +1,6 @@
 //! Prints a call that has to be approved, or a question, with what a person needs to decide about it.
 
+use console::measure_text_width;
 use emergent_domain::{
     approval::{ApprovalStatus, Choice},
     run::MessageRole,
@@ -90,7 +91,7 @@ fn print_commands(request: &ApprovalView) -> Result<()> {
 
 /// Prints a discussion without a decision, or a workflow that does not go on.
 pub async fn print_escalated(client: &Client, item: &EscalatedItemView) -> Result<()> {
-    output::print_line(&format!("{}  {}  {}", bold(&item.title), item.kind.as_str(), item.status))?;
+    print_head(item)?;
     output::print_fact("id", &item.id.to_string())?;
     if item.kind == InboxKind::Discussion && item.status == ApprovalStatus::Pending {
         let path = format!("/api/coordination/discussions/{}", item.id);
@@ -120,9 +121,29 @@ pub async fn print_escalated(client: &Client, item: &EscalatedItemView) -> Resul
         ],
     };
     for (command, meaning) in commands {
-        output::print_line(&dim(&format!("{}  {meaning}", hints::command(&command))))?;
+        let command = hints::command(&command);
+        let one_line = format!("{command}  {meaning}");
+        match output::terminal_width() {
+            Some(width) if measure_text_width(&one_line) > width => {
+                output::print_line(&dim(&command))?;
+                output::print_dim(&format!("    {meaning}"))?;
+            }
+            _ => output::print_line(&dim(&one_line))?,
+        }
     }
     Ok(())
+}
+
+/// Prints the title, the kind and the status: in one line if there is space.
+fn print_head(item: &EscalatedItemView) -> Result<()> {
+    let facts = format!("{}  {}", item.kind.as_str(), item.status);
+    match output::terminal_width() {
+        Some(width) if measure_text_width(&format!("{}  {facts}", item.title)) > width => {
+            output::print_painted_item("", &item.title, bold)?;
+            output::print_line(&facts)
+        }
+        _ => output::print_line(&format!("{}  {facts}", bold(&item.title))),
+    }
 }
 
 pub fn print_escalated_decision(item: &EscalatedItemView) -> Result<()> {

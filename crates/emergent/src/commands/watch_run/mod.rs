@@ -11,6 +11,7 @@ use std::{io::IsTerminal, time::Duration};
 use emergent_domain::{
     agent::FlowType,
     run::{Reason, RunStatus},
+    text::counted,
 };
 use emergent_wire::{
     agent::AgentView,
@@ -254,9 +255,8 @@ pub fn tokens(usage: &TokenUsage) -> String {
 
 /// `1 token in, 5 out, $0.0123`.
 pub fn tokens_text(input: i64, output: i64, dollars: Option<f64>) -> String {
-    let noun = if input == 1 { "token" } else { "tokens" };
     let cost = cost(dollars).map(|cost| format!(", {cost}")).unwrap_or_default();
-    format!("{input} {noun} in, {output} out{cost}")
+    format!("{} in, {output} out{cost}", counted(input, "token"))
 }
 
 /// The cost as text; `None` when it is unknown or zero, as for a scripted or local model.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use emergent_domain::time::Timestamp;
+use emergent_domain::{text::counted, time::Timestamp};
 use emergent_wire::{
     run_event::{BodyView, RunEventView},
     run_message::ContentView,
@@ -120,7 +120,7 @@ impl ActiveRun {
         let streamed = self.streamed_chars / CHARS_PER_TOKEN;
         let about = if streamed > 0 { "about " } else { "" };
         let tokens = self.tokens + streamed as u64;
-        format!("  ▸ {}  step {}  {about}{tokens} tokens  {}", self.label, self.step, self.state)
+        format!("  ▸ {}  step {}  {about}{}  {}", self.label, self.step, counted(tokens, "token"), self.state)
     }
 
     /// Applies an event and returns the line for it, if it has one.
