@@ -12,7 +12,7 @@ use utoipa::{
         OpenApiBuilder, PathItem, Paths, Ref, RefOr, ResponseBuilder, Schema, Server,
         extensions::ExtensionsBuilder,
         path::{Operation, ParameterBuilder, ParameterIn},
-        schema::{AdditionalProperties, ArrayItems, SchemaType, Type},
+        schema::{AdditionalProperties, AnyOfBuilder, ArrayItems, SchemaType, Type},
         security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
         tag::TagBuilder,
     },
@@ -31,6 +31,7 @@ pub fn openapi() -> OpenApi {
     document.merge(routes::routes().1());
     if let Some(components) = &mut document.components {
         reference_data_of_envelopes(&mut components.schemas);
+        allow_several_choices(components.schemas.get_mut("ChangedWorkflow"));
         components.schemas.values_mut().for_each(|schema| visit_objects(schema, &mut allow_any_property));
     }
     for content in document.paths.paths.values_mut().flat_map(contents) {
@@ -110,6 +111,14 @@ fn allow_any_property(object: &mut Object) {
     if is_object && object.properties.is_empty() && object.additional_properties.is_none() {
         object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
     }
+}
+
+/// Lets a value match several choices of a schema. A whole workflow has everything that the brief answer about one has.
+fn allow_several_choices(schema: Option<&mut RefOr<Schema>>) {
+    let Some(schema) = schema else { return };
+    let RefOr::T(Schema::OneOf(choices)) = &*schema else { return };
+    let any = choices.items.iter().cloned().fold(AnyOfBuilder::new(), AnyOfBuilder::item);
+    *schema = RefOr::T(Schema::AnyOf(any.description(choices.description.clone()).build()));
 }
 
 /// Calls `edit` with every object in a schema, except those behind references.

@@ -150,7 +150,10 @@ fn a_manifest_is_validated_without_a_server() {
     let told = home.run(&["product", "validate", "broken.json"]);
     assert!(failed(&told).contains("3 things are wrong"), "{told:?}");
     let shown = text(&told.stdout);
-    assert!(["/name", "/version", "/agents/0/tools/0"].iter().all(|pointer| shown.contains(pointer)), "{shown}");
+    assert!(
+        ["/name", "/version", "/agents/0/tools/0"].iter().all(|pointer| shown.contains(pointer)),
+        "{shown}"
+    );
     let tool =
         json!({ "name": "a", "version": "1.0.0", "agents": [{ "name": "a", "tools": ["serch_hybrid"] }] });
     std::fs::write(home.folder().join("tool.json"), tool.to_string()).expect("a file");
