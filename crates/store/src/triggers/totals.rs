@@ -12,9 +12,8 @@ pub struct TriggerTotals {
     pub bytes: i64,
 }
 
-/// How many triggers a project has. The rows are found by an index. SQLite takes the lengths from the head of each row,
-/// so a thousand large triggers take about a millisecond. PostgreSQL reads the texts, which takes some tens of
-/// milliseconds for 4 MiB, and keeps no others from writing meanwhile.
+/// How many triggers a project has. The rows are found by an index. SQLite takes the lengths from the head of each row.
+/// PostgreSQL reads the texts, and keeps no others from writing meanwhile.
 pub fn totals(tx: &mut Tx<'_>, project: ProjectId) -> Result<TriggerTotals> {
     let bytes = row_bytes_sql(tx.engine());
     let part = |table: &str| {
