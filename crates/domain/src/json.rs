@@ -4,7 +4,23 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{
+    Map, Value,
+    value::{RawValue, to_raw_value},
+};
+
+use crate::{plain_value::with_renamed_keys, reserved_keys::has_reserved_key, stored_json};
+
+/// The text of a value. No reserved key is stored, wherever the value came from and however deeply it is nested.
+#[expect(clippy::expect_used, reason = "a JSON value always serialises")]
+fn to_text(value: &impl Serialize) -> Box<RawValue> {
+    let text = to_raw_value(value).expect("a JSON value serialises");
+    if !has_reserved_key(text.get().as_bytes()) {
+        return text;
+    }
+    let value = serde_json::to_value(value).expect("a JSON value serialises");
+    to_raw_value(&with_renamed_keys(value)).expect("a JSON value serialises")
+}
 
 /// A JSON object, stored as its text.
 #[derive(Clone, Serialize, Deserialize)]
@@ -16,9 +32,8 @@ impl JsonObject {
         Self::from_map(&Map::new())
     }
 
-    #[expect(clippy::expect_used, reason = "a map of JSON values always serialises")]
     pub fn from_map(map: &Map<String, Value>) -> Self {
-        Self(serde_json::value::to_raw_value(map).expect("a JSON map serialises"))
+        Self(to_text(map))
     }
 
     /// Wraps a text from the database, which only stores objects in these columns.
@@ -30,8 +45,9 @@ impl JsonObject {
         self.0.get()
     }
 
+    /// The entries. Reserved keys have other names, and values that are nested too deeply are texts.
     pub fn to_map(&self) -> Map<String, Value> {
-        serde_json::from_str(self.0.get()).unwrap_or_default()
+        stored_json::entries(self.0.get())
     }
 }
 
@@ -60,14 +76,13 @@ impl JsonText {
     }
 
     pub fn to_value(&self) -> Value {
-        serde_json::from_str(self.0.get()).unwrap_or_default()
+        stored_json::from_str(self.0.get()).unwrap_or_default()
     }
 }
 
 impl From<&Value> for JsonText {
-    #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
     fn from(value: &Value) -> Self {
-        Self(serde_json::value::to_raw_value(value).expect("a JSON value serialises"))
+        Self(to_text(value))
     }
 }
 
@@ -91,7 +106,7 @@ pub struct Schema(Arc<(Box<RawValue>, Value)>);
 
 impl Schema {
     pub fn from_raw(text: Box<RawValue>) -> Result<Self, serde_json::Error> {
-        let value = serde_json::from_str(text.get())?;
+        let value = stored_json::from_str(text.get())?;
         Ok(Self(Arc::new((text, value))))
     }
 
@@ -111,9 +126,8 @@ impl Schema {
 }
 
 impl From<Value> for Schema {
-    #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
     fn from(value: Value) -> Self {
-        let text = serde_json::value::to_raw_value(&value).expect("a JSON value serialises");
+        let text = to_text(&value);
         Self(Arc::new((text, value)))
     }
 }
@@ -133,5 +147,24 @@ impl PartialEq for Schema {
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_reserved_key_is_written_however_deeply_it_is_nested() {
+        let key = "$serde_json::private::RawValue";
+        let nested = (0..500).fold(json!({ key: "[1]" }), |inner, _| json!([inner]));
+        let map = Map::from_iter([(key.to_owned(), json!(1)), ("a".to_owned(), nested.clone())]);
+        for text in [JsonObject::from_map(&map).as_str(), JsonText::from(&nested).as_str()] {
+            assert!(!has_reserved_key(text.as_bytes()) && text.contains("reserved:$serde_json"), "{text}");
+        }
+        let plain = json!({ "a": key });
+        assert_eq!(JsonText::from(&plain).as_str(), plain.to_string());
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 mod compiled;
 
+use crate::foreign_json;
 use crate::{
     agent::json_has_nul, invalid::Invalid, json_cost::JsonCost, pack::ValueSchema, patch::check_depth,
 };
@@ -92,7 +93,7 @@ impl OutputSchema {
             ));
         }
         let value: Value =
-            serde_json::from_str(text).map_err(|error| format!("is not one JSON value: {error}"))?;
+            foreign_json::from_str(text).map_err(|error| format!("is not one JSON value: {error}"))?;
         check_depth(&value, MAX_OUTPUT_DEPTH).map_err(|invalid| invalid.to_string())?;
         // PostgreSQL cannot store it, and a graph object refuses it.
         if json_has_nul(&value) {
@@ -107,7 +108,7 @@ impl OutputSchema {
 
 /// The value that an answer consists of, alone or in one fenced code block; `None` if the answer is anything else.
 pub fn parse_answer(answer: &str) -> Option<Value> {
-    serde_json::from_str(json_text(answer)).ok()
+    foreign_json::from_str(json_text(answer)).ok()
 }
 
 /// Returns the JSON text of an answer: the answer itself, or the content of the one fenced block that it consists

@@ -292,7 +292,8 @@ impl<'de> Deserialize<'de> for EndTypes {
 #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
 pub fn coordination_pack() -> &'static TemplatePack {
     static PACK: LazyLock<TemplatePack> = LazyLock::new(|| {
-        serde_json::from_str(include_str!("coordination_pack.json")).expect("the built-in pack parses")
+        crate::stored_json::from_str(include_str!("coordination_pack.json"))
+            .expect("the built-in pack parses")
     });
     &PACK
 }

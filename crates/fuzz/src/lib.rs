@@ -1,5 +1,5 @@
 //! Fuzzing of every parser that reads bytes of others: documents, event streams, MCP messages, manifests, rehearsal
-//! scripts, search queries, cron expressions, cursors and filters.
+//! scripts, search queries, cron expressions, cursors, filters and reserved keys.
 //!
 //! A case is arbitrary bytes, or a valid sample with bytes changed, cut, repeated and mixed with words that mean
 //! something to the parser. For each case the parser must not panic, must return in bounded time with an output of

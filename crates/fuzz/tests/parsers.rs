@@ -29,4 +29,5 @@ parsers! {
     cron: texts::CRON,
     cursor: texts::CURSOR,
     filter: texts::FILTER,
+    reserved_keys: texts::RESERVED_KEYS,
 }

@@ -8,6 +8,8 @@ use emergent_domain::{
     cron::{Cron, Zone},
     cursor::{Cursor, Page},
     filter::Filter,
+    foreign_json::{self, ForeignValue},
+    reserved_keys::{REASON, has_reserved_key},
     text_query::{MatchMode, TextQuery},
     time::Timestamp,
     trigger::Trigger,
@@ -15,7 +17,7 @@ use emergent_domain::{
 use emergent_llm::Script;
 use emergent_products::{builtin, validate};
 use rusqlite::Connection;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{Target, owned, proportional, shown};
 
@@ -227,6 +229,55 @@ pub const FILTER: Target = Target {
             output += &matches.to_string();
         }
         Ok(output)
+    },
+    max_output: proportional,
+};
+
+fn is_json(bytes: &[u8]) -> bool {
+    foreign_json::parse_slice::<&RawValue>(bytes).is_ok()
+}
+
+/// The search for reserved keys in a text agrees with the keys that a parser reads.
+pub const RESERVED_KEYS: Target = Target {
+    name: "reserved-keys",
+    samples: || {
+        owned(&[
+            r#"{"z":[1,{"$serde_json::private::RawValue":"[1]"}]}"#,
+            r#"{"\u0024serde_json::private::R\u0061wValue" : "[1]"}"#,
+            r#"{"a":"$serde_json::private::RawValue","b\"\\":{}}"#,
+        ])
+    },
+    tokens: &[
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        ":",
+        ",",
+        "\\",
+        "\\u0024",
+        "\\u005F",
+        "\\ud83d\\ude00",
+        "$serde_json::private::",
+        "serde_json::private::RawValue",
+        "\"$serde_json::private::Number\"",
+        "\"a\"",
+        "1",
+        " ",
+        "\n",
+    ],
+    parse: |bytes| {
+        let parsed = foreign_json::parse_slice::<ForeignValue>(bytes).map_err(|error| error.to_string());
+        let found = has_reserved_key(bytes);
+        match &parsed {
+            Ok(_) if found => Err("a key is found that no parser reads".to_owned()),
+            // Without a colon behind it, a parser takes no string for a key.
+            Err(error) if error.starts_with(REASON) && !found && is_json(bytes) => {
+                Err("a reserved key is not found".to_owned())
+            }
+            _ => Ok(format!("{found} {}", shown(&parsed))),
+        }
     },
     max_output: proportional,
 };

@@ -1,5 +1,6 @@
 //! Questions to a model, and the formats in which its answer is found.
 
+use emergent_domain::foreign_json;
 use serde_json::Value;
 
 /// One question to a model. The rules decide if the answer cannot be read.
@@ -16,7 +17,7 @@ pub fn find_json_object(text: &str, field: &str) -> Option<Value> {
     // From the end, because models think before they answer. The number of tries is limited, so that a
     // text of nothing but braces does not take long.
     text.match_indices('{').rev().take(200).find_map(|(start, _)| {
-        let value = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>().next()?.ok()?;
+        let value = foreign_json::first_value(&text[start..])?;
         value.get(field).is_some().then_some(value)
     })
 }
