@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use emergent_domain::foreign_json;
 use emergent_net::large_messages::{HeldMessage, LargeMessages};
 use reqwest::{
     Method, RequestBuilder, Response, Url,
@@ -160,9 +161,9 @@ async fn parse_body<T: Send + 'static>(
 fn result_of(text: &[u8], binding: Binding) -> Result<Value, Error> {
     let invalid = |error: serde_json::Error| Error::InvalidMessage(body::quoted(error.to_string()));
     match binding {
-        Binding::HttpJson => serde_json::from_slice(text).map_err(invalid),
+        Binding::HttpJson => foreign_json::from_slice(text).map_err(invalid),
         Binding::JsonRpc => {
-            let response: RpcResponse = serde_json::from_slice(text).map_err(invalid)?;
+            let response: RpcResponse = foreign_json::from_slice(text).map_err(invalid)?;
             match (response.error, response.result) {
                 (Some(error), _) => Err(error.into()),
                 (None, Some(result)) => Ok(result),
@@ -191,7 +192,7 @@ fn refusal(text: &[u8], status: u16) -> Option<Error> {
     if !(400..500).contains(&status) || matches!(status, 408 | 425 | 429) {
         return None;
     }
-    serde_json::from_slice::<Refusal>(text).ok().map(|refusal| refusal.error.into())
+    foreign_json::from_slice::<Refusal>(text).ok().map(|refusal| refusal.error.into())
 }
 
 #[cfg(test)]

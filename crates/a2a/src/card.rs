@@ -1,5 +1,6 @@
 //! Agent cards: who an agent is, what it can do, and where it is called.
 
+use emergent_domain::foreign_json;
 use emergent_net::address;
 use reqwest::Url;
 use serde::Deserialize;
@@ -92,7 +93,7 @@ impl AgentCard {
         let invalid = |error: serde_json::Error| {
             Error::InvalidMessage(body::quoted(format!("an agent card that cannot be read: {error}")))
         };
-        let value: Value = serde_json::from_slice(text).map_err(invalid)?;
+        let value: Value = foreign_json::from_slice(text).map_err(invalid)?;
         let digest = digest(&value);
         let fields: CardFields = serde_json::from_value(value).map_err(invalid)?;
         let interface = choose_interface(&fields.supported_interfaces, card_url, allow_private)?;

@@ -15,6 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use emergent_domain::{
+    foreign_json,
     ids::{ChatMessageId, ProjectId, RunId, TokenId},
     patch::canonical_json,
     time::Timestamp,
@@ -175,7 +176,7 @@ fn read_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
 /// The body of a request in the form that is compared: JSON with other white space, or with its fields in another order,
 /// says the same. What is no JSON stays as it is.
 fn canonical_body(body: &[u8]) -> Cow<'_, [u8]> {
-    match serde_json::from_slice(body) {
+    match foreign_json::from_slice(body) {
         Ok(value) => Cow::Owned(canonical_json(&value).into_bytes()),
         Err(_) => Cow::Borrowed(body),
     }

@@ -8,6 +8,7 @@ mod jwt;
 
 use std::time::{Duration, SystemTime};
 
+use emergent_domain::foreign_json;
 use reqwest::{Client, RequestBuilder, header::HeaderValue};
 use serde::Deserialize;
 use tokio::{sync::Mutex, time::Instant};
@@ -129,7 +130,7 @@ impl TokenSource {
         let unusable = |message: String| Error::Malformed { model: self.provider.into(), message };
         // The cause is omitted, because it could quote the token.
         let answer: Answer =
-            serde_json::from_str(&text).map_err(|_| unusable("no access token in the answer".into()))?;
+            foreign_json::from_str(&text).map_err(|_| unusable("no access token in the answer".into()))?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", answer.access_token))
             .map_err(|_| unusable("an access token with characters no header can have".into()))?;
         bearer.set_sensitive(true);
@@ -205,7 +206,7 @@ fn oauth_error_message(text: &str) -> Option<String> {
         #[serde(default)]
         error_description: String,
     }
-    let refusal: Refusal = serde_json::from_str(text).ok()?;
+    let refusal: Refusal = foreign_json::from_str(text).ok()?;
     let words = format!("{}: {}", refusal.error, refusal.error_description);
     Some(words.trim_end_matches([':', ' ']).chars().take(300).collect())
 }

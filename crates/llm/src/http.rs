@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use emergent_domain::foreign_json;
 use reqwest::{
     Client, ClientBuilder, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER},
@@ -63,7 +64,7 @@ impl ProviderClient {
             return Err(self.response_error(status, response).await);
         }
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
-        serde_json::from_slice(&bytes).map_err(|error| self.malformed(error.to_string()))
+        foreign_json::from_slice(&bytes).map_err(|error| self.malformed(error.to_string()))
     }
 
     pub fn malformed(&self, message: String) -> Error {
@@ -119,7 +120,7 @@ pub fn endpoint(setting: &str, base: &str, path: &str) -> Result<Url, Error> {
 }
 
 pub fn classify(model: &str, status: StatusCode, asked: Option<Duration>, text: &str) -> Error {
-    let body = match serde_json::from_str(text) {
+    let body = match foreign_json::from_str(text) {
         // Google wraps the error of a streaming verb into a list.
         Ok(Value::Array(mut list)) if !list.is_empty() => list.swap_remove(0),
         Ok(body) => body,

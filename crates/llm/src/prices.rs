@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, path::Path};
 use emergent_domain::{
     agent::{ModelConfig, REMOTE_AGENT_PROVIDER},
     chat::Usage,
+    foreign_json,
 };
 use serde::Deserialize;
 
@@ -57,7 +58,7 @@ impl Prices {
 
     fn parse(text: &str, json: bool) -> Result<Self, String> {
         let entries: BTreeMap<String, PriceEntry> = if json {
-            serde_json::from_str(text).map_err(|error| error.to_string())?
+            foreign_json::from_str(text).map_err(|error| error.to_string())?
         } else {
             toml::from_str(text).map_err(|error| error.to_string())?
         };

@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use emergent_domain::foreign_json;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, value::RawValue};
 
 /// The newest revision: it is stateless, and every request is self-contained.
@@ -75,7 +76,9 @@ impl<'a> Message<'a> {
                 "batches are not supported; send one message at a time",
             ));
         }
-        let message: Self = serde_json::from_slice(text)
+        // Parameters and results are checked for reserved keys by whoever parses them: one that cannot be used concerns its
+        // call, and not everything else on the same connection.
+        let message: Self = foreign_json::parse_slice(text)
             .map_err(|error| RpcError::new(code::PARSE, format!("not a JSON-RPC message: {error}")))?;
         if message.jsonrpc != "2.0" {
             return Err(RpcError::new(code::INVALID_REQUEST, "`jsonrpc` must be \"2.0\""));
@@ -99,7 +102,7 @@ pub struct RpcError {
     pub code: i64,
     #[serde(default)]
     pub message: String,
-    /// Larger data than `MAX_ERROR_DATA_BYTES` is dropped when an error is read.
+    /// Larger data than `MAX_ERROR_DATA_BYTES`, and what cannot be parsed, is dropped when an error is read.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "small_data")]
     pub data: Option<Value>,
 }
@@ -111,7 +114,7 @@ fn small_data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value
     let data = <&RawValue>::deserialize(deserializer)?;
     match data.get().len() > MAX_ERROR_DATA_BYTES {
         true => Ok(None),
-        false => serde_json::from_str(data.get()).map_err(de::Error::custom),
+        false => Ok(foreign_json::from_str(data.get()).unwrap_or_default()),
     }
 }
 
@@ -195,6 +198,21 @@ mod tests {
             let response = Response::result(message.id.unwrap(), serde_json::json!({})).to_bytes().unwrap();
             let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
             assert_eq!(String::from_utf8(response).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_in_a_message_concerns_its_call_only() {
+        let key = "$serde_json::private::RawValue";
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        for content in [format!(r#"{{"{key}":"no"}}"#), format!(r#"{{"a":[{{"{key}":"[1]"}}]}}"#), deep] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{content},"{key}":"1"}}"#);
+            let message = Message::parse(text.as_bytes()).unwrap();
+            assert_eq!((message.id.unwrap().get(), message.result.unwrap().get()), ("7", content.as_str()));
+            let text =
+                format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":1,"message":"no","data":{content}}}}}"#);
+            let error = Message::parse(text.as_bytes()).unwrap().error.unwrap();
+            assert_eq!(error, RpcError::new(1, "no"));
         }
     }
 

@@ -3,7 +3,10 @@
 
 use std::sync::LazyLock;
 
-use emergent_domain::pack::{messages, nearest_name};
+use emergent_domain::{
+    foreign_json,
+    pack::{messages, nearest_name},
+};
 use jsonschema::{ValidationError, Validator, error::ValidationErrorKind};
 use serde_json::Value;
 
@@ -17,7 +20,7 @@ pub const SCHEMA_JSON: &str = include_str!("manifest.schema.json");
 
 #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
 static SCHEMA: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(SCHEMA_JSON).expect("the schema of manifests is JSON"));
+    LazyLock::new(|| foreign_json::from_str(SCHEMA_JSON).expect("the schema of manifests is JSON"));
 #[expect(clippy::expect_used, reason = "the schema is part of the program, and a test compiles it")]
 static VALIDATOR: LazyLock<Validator> =
     LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).expect("the schema of manifests compiles"));

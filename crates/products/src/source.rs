@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use emergent_domain::pack::nearest_name;
+use emergent_domain::{pack::nearest_name, stored_json};
 use reqwest::Url;
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ impl ManifestSource {
     }
 
     pub(crate) fn from_stored(text: &str) -> Option<Self> {
-        let stored: Value = serde_json::from_str(text).ok()?;
+        let stored: Value = stored_json::from_str(text).ok()?;
         stored["at"].as_str()?.parse().ok()
     }
 }

@@ -21,6 +21,7 @@ use emergent_domain::{
     prompt::Prompt,
     run::{MessageRole, Origin, Reason, RunStatus, RunTerms, ToolCallStatus},
     run_write::WrittenKind,
+    stored_json,
     task::TaskStatus,
     time::Timestamp,
     trigger::{EventConfig, EventKind, FiringStatus, ScheduleConfig},
@@ -151,10 +152,10 @@ macro_rules! structures {
         impl Column for $Type {
             const NAME: &'static str = "a known structure";
             fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
-                serde_json::from_str(value.as_str().ok()?).ok()
+                stored_json::from_str(value.as_str().ok()?).ok()
             }
             fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
-                serde_json::from_str(raw.as_str()?).ok()
+                stored_json::from_str(raw.as_str()?).ok()
             }
         }
 

@@ -4,6 +4,7 @@
 
 use emergent_domain::{
     ids::{AgentId, ProjectId, RunId, ScheduleId, WorkflowId},
+    stored_json,
     time::Timestamp,
     trigger::{Schedule, ScheduleConfig},
     workflow_template::WorkflowTemplate,
@@ -67,7 +68,7 @@ struct ConfigColumn;
 
 impl ConfigColumn {
     fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<ScheduleConfig> {
-        serde_json::from_str(&reader.next::<String>(column)?).or_else(|error| {
+        stored_json::from_str(&reader.next::<String>(column)?).or_else(|error| {
             reader.problem = Some(format!("the settings of the schedule cannot be read: {error}"));
             Ok(ScheduleConfig::default())
         })
@@ -93,7 +94,7 @@ struct DispatchColumn;
 impl DispatchColumn {
     fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<Option<WorkflowTemplate>> {
         let Some(text) = reader.next::<Option<String>>(column)? else { return Ok(None) };
-        serde_json::from_str(&text).map(Some).or_else(|error| {
+        stored_json::from_str(&text).map(Some).or_else(|error| {
             reader.problem = Some(format!("the workflow of the schedule cannot be read: {error}"));
             Ok(Some(WorkflowTemplate::default()))
         })

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut, BytesMut};
-use emergent_domain::{json::JsonObject, json_cost::JsonCost, time::Timestamp};
+use emergent_domain::{json::JsonObject, json_cost::JsonCost, stored_json, time::Timestamp};
 use rusqlite::types::ValueRef;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
@@ -465,10 +465,10 @@ impl Column for Vec<String> {
     const NAME: &'static str = "a JSON array of texts";
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         let text = value.as_str().ok()?;
-        if text == "[]" { Some(Vec::new()) } else { serde_json::from_str(text).ok() }
+        if text == "[]" { Some(Vec::new()) } else { stored_json::from_str(text).ok() }
     }
     fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
-        serde_json::from_str(raw.as_str()?).ok()
+        stored_json::from_str(raw.as_str()?).ok()
     }
 }
 

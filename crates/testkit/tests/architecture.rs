@@ -22,7 +22,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("surfaces", &["wire"]),
     ("llm", &["domain", "net"]),
     ("mcp", &["domain", "net"]),
-    ("a2a", &["net"]),
+    ("a2a", &["domain", "net"]),
     ("secrets", &["store"]),
     ("graph", &["store", "llm", "documents"]),
     ("tools", &["a2a", "graph", "mcp", "secrets"]),

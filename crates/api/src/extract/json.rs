@@ -5,7 +5,11 @@ use axum::{
     extract::{FromRequest, Request},
     http::request::Parts,
 };
-use emergent_domain::json_cost::JsonCost;
+use emergent_domain::{
+    foreign_json,
+    json_cost::JsonCost,
+    reserved_keys::{REASON, has_reserved_key},
+};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -82,7 +86,8 @@ pub(crate) async fn parse_body_with<T: Send + 'static>(
     }
 }
 
-/// Refuses a body with more values than the route takes, and counts what they cost, before it is parsed.
+/// Refuses a body with a reserved key, or with more values than the route takes, and counts what they cost, before it is
+/// parsed.
 struct ValueCheck {
     max_values: usize,
     memory: BodyMemory,
@@ -96,6 +101,9 @@ impl ValueCheck {
     }
 
     fn check(&self, bytes: &[u8]) -> Result<(), ApiError> {
+        if has_reserved_key(bytes) {
+            return Err(ApiError::invalid("", REASON));
+        }
         let cost = JsonCost::estimate(bytes);
         if cost.values > self.max_values {
             return Err(ApiError::too_many_values(self.max_values));
@@ -107,12 +115,13 @@ impl ValueCheck {
 /// Parses a body. The error names the invalid field, or all fields that are unknown.
 fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // Tracking the path costs time, so the body is parsed again with the path only after a failure.
-    if let Ok(JsonMap(value)) = serde_json::from_slice(bytes) {
+    if let Ok(JsonMap(value)) = foreign_json::parse_slice(bytes) {
         return Ok(value);
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(ApiError::malformed("the body is empty; send JSON"));
     }
+    #[expect(clippy::disallowed_methods, reason = "the body was checked")]
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let JsonMap(value) = serde_path_to_error::deserialize(&mut reader).map_err(|failure| {
         let path = failure.path().clone();
@@ -188,6 +197,22 @@ mod tests {
         check("", "", "empty");
         let deep = format!(r#"{{"name":"a","any":{}}}"#, "[".repeat(10_000));
         check(&deep, "any", "recursion limit");
+    }
+
+    #[test]
+    fn an_error_names_unknown_fields_and_wrong_types_together() {
+        let fields = |json: &str| {
+            let details = parse_json::<Outer>(json.as_bytes()).unwrap_err().into_body().details;
+            let details = details.expect("details").as_array().unwrap().clone();
+            let mut fields: Vec<_> =
+                details.iter().map(|problem| problem["field"].as_str().unwrap().to_owned()).collect();
+            fields.sort_unstable();
+            fields
+        };
+        assert_eq!(fields(r#"{"name":1,"nmae":1,"items":{}}"#), ["items", "name", "nmae"]);
+        // What stands after a field that is missing, because it was wrong, is found once that is corrected.
+        let json = r#"{"name":1,"nmae":1,"items":[{"size":"1"},{"size":-1,"sze":2}]}"#;
+        assert_eq!(fields(json), ["items[0].size", "name"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use emergent_domain::{
     invalid::{Invalid, Problem},
     mcp_server::{DEFAULT_TIMEOUT, McpServer, PinPolicy, ServerSpec, TransportKind},
+    stored_json,
     time::Timestamp,
     tool_name::external,
 };
@@ -27,7 +28,7 @@ fn map_value(texts: Option<BTreeMap<String, String>>) -> Value {
 
 /// Returns the parts of a tool's definition that a person reviews.
 fn reviewed_parts(text: &str) -> ToolBefore {
-    let mut tool: Value = serde_json::from_str(text).unwrap_or_default();
+    let mut tool: Value = stored_json::from_str(text).unwrap_or_default();
     ToolBefore {
         description: tool["description"].as_str().unwrap_or_default().to_owned(),
         input_schema: tool.get_mut("inputSchema").map(Value::take).unwrap_or_default(),

@@ -49,6 +49,7 @@ mod project_events;
 mod projects;
 mod reading_rights;
 mod rehearsals;
+mod reserved_keys;
 mod rights;
 mod run_links;
 mod run_lists;

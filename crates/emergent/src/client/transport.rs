@@ -2,7 +2,10 @@
 
 use axum::{body::Body, http};
 use bytes::Bytes;
-use emergent_domain::invalid::{Invalid, Problem};
+use emergent_domain::{
+    invalid::{Invalid, Problem},
+    stored_json,
+};
 use emergent_wire::envelope::{Envelope, Failure, FailureBody};
 use futures_util::{StreamExt, stream::BoxStream};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -124,7 +127,7 @@ impl ApiResponse {
         }
         let status = self.status;
         let text = self.text().await?;
-        let Ok(Failure { error, .. }) = serde_json::from_str::<Failure>(&text) else {
+        let Ok(Failure { error, .. }) = stored_json::from_str::<Failure>(&text) else {
             return Err(Error::Unexpected(format!(
                 "{status} {}",
                 text.chars().take(MAX_SHOWN_BODY_CHARS).collect::<String>()
@@ -154,7 +157,7 @@ impl ApiResponse {
     pub async fn data<T: DeserializeOwned>(self) -> Result<T> {
         let text = self.text().await?;
         let envelope: Envelope<T> =
-            serde_json::from_str(&text).map_err(|error| Error::Unexpected(error.to_string()))?;
+            stored_json::from_str(&text).map_err(|error| Error::Unexpected(error.to_string()))?;
         Ok(envelope.data)
     }
 }

@@ -1,7 +1,7 @@
 //! Loads and draws the graph of the demo workflow: each task with its sessions, its discussions and what
 //! its agents created.
 
-use emergent_domain::task::TaskStatus;
+use emergent_domain::{foreign_json, task::TaskStatus};
 use emergent_wire::{
     object::ObjectView, relationship::RelationshipView, run::RunView, tool_call::ToolCallView,
     workflow::WorkflowView,
@@ -108,7 +108,7 @@ struct EdgeProperties {
 
 /// The shown part of an object's properties; defaults when they have another shape.
 fn properties<T: DeserializeOwned + Default>(json: &str) -> T {
-    serde_json::from_str(json).unwrap_or_default()
+    foreign_json::from_str(json).unwrap_or_default()
 }
 
 /// Loads the tasks of a workflow with their sessions and discussions, in the order of the API.

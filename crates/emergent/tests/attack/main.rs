@@ -21,6 +21,7 @@ mod mcp_names;
 mod parallel_results;
 mod programs;
 mod reads;
+mod reserved_keys;
 mod reverts;
 mod schemas;
 mod stored_schemas;

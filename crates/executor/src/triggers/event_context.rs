@@ -9,6 +9,7 @@ use emergent_domain::{
     json::JsonObject,
     object::Object,
     relationship::Relationship,
+    stored_json,
     trigger::{CoalesceBy, EventKind, EventTrigger, Firing, FiringCause, decide::Content},
 };
 use emergent_store::{Tx, documents, objects, relationships, search};
@@ -185,7 +186,7 @@ fn add_properties(view: &mut Value, text: &str) {
     if text.len() > MAX_PROPERTIES_BYTES {
         view["propertiesLeftOut"] = json!(format!("{} bytes: read them with a tool", text.len()));
     } else {
-        view["properties"] = serde_json::from_str(text).unwrap_or_default();
+        view["properties"] = stored_json::from_str(text).unwrap_or_default();
     }
 }
 

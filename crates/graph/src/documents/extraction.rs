@@ -14,7 +14,7 @@ use std::{
 };
 
 use emergent_documents::{ChunkOptions, Mime, chunk, extract};
-use emergent_domain::invalid::Invalid;
+use emergent_domain::{foreign_json, invalid::Invalid};
 use emergent_store::MAX_TEXT_BYTES;
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -191,7 +191,7 @@ async fn receive(
     if line.len() as u64 == MAX_HEADER_BYTES {
         return Err(too_large());
     }
-    match serde_json::from_slice(&line)? {
+    match foreign_json::from_slice(&line)? {
         Header::Failed(reason) => Ok(Err(reason)),
         Header::Extracted { text_bytes, chunks } => {
             drop(line);

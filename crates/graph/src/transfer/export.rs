@@ -5,6 +5,7 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, RelationshipId},
     json::JsonObject,
     object::Object,
+    reserved_keys::has_reserved_key,
     time::Timestamp,
 };
 use emergent_store::{
@@ -12,7 +13,7 @@ use emergent_store::{
     transfer::{self, ExportCursor, ExportedEdge, FIRST_EXPORT_LIMIT},
 };
 use futures_util::{Stream, stream};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{Graph, error::Result};
 
@@ -139,6 +140,15 @@ impl ExportText {
     }
 }
 
+/// Writes properties as an import takes them: those that an earlier version stored can have reserved keys, which get
+/// another name.
+fn importable<S: Serializer>(properties: &JsonObject, serializer: S) -> Result<S::Ok, S::Error> {
+    match has_reserved_key(properties.as_str().as_bytes()) {
+        true => JsonObject::from_map(&properties.to_map()).serialize(serializer),
+        false => properties.serialize(serializer),
+    }
+}
+
 /// A line of an export file. The names are those of the file format, which `line` reads.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -151,6 +161,7 @@ struct ObjectOut<'a> {
     key: Option<&'a str>,
     status: Option<&'a str>,
     labels: &'a [String],
+    #[serde(serialize_with = "importable")]
     properties: &'a JsonObject,
     version: i64,
     created_at: Timestamp,
@@ -187,6 +198,7 @@ struct EdgeOut<'a> {
     type_: &'a str,
     from: EndOut<'a>,
     to: EndOut<'a>,
+    #[serde(serialize_with = "importable")]
     properties: &'a JsonObject,
     weight: Option<f64>,
     version: i64,

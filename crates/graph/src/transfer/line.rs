@@ -5,6 +5,7 @@
 //! workflows and runs.
 
 use emergent_domain::{
+    foreign_json,
     ids::{InvalidId, ObjectId},
     invalid::Invalid,
     json_cost::JsonCost,
@@ -152,7 +153,7 @@ pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> 
             format!("has too many values: they need {memory} bytes of memory, more than {MAX_LINE_VALUES}");
         return Err(LineError::new(line, reason));
     }
-    let wire: RawImportLine = serde_json::from_str(text).map_err(|error| {
+    let wire: RawImportLine = foreign_json::from_str(text).map_err(|error| {
         // The parser counts from the start of this text, so its line number is removed.
         let message = in_plain_words(&with_nearest_name(&error.to_string()));
         let reason = message.replace(" at line 1 column ", " at column ");

@@ -115,15 +115,15 @@ mod tests {
     #[test]
     fn a_file_is_read_again_when_it_changes() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = FileCache::new(vec![folder.path().into()], &["txt"], |text| Ok(text.to_owned()));
-        assert_eq!(shelf.find("a").unwrap(), None);
+        let cache = FileCache::new(vec![folder.path().into()], &["txt"], |text| Ok(text.to_owned()));
+        assert_eq!(cache.find("a").unwrap(), None);
         fs::create_dir(folder.path().join("sub")).unwrap();
         for (file, text) in [("a.txt", "one"), ("a.txt", "other"), ("sub/b.txt", ""), ("c.md", "")] {
             fs::write(folder.path().join(file), text).unwrap();
         }
-        assert_eq!(*shelf.find("a").unwrap().unwrap(), "other");
+        assert_eq!(*cache.find("a").unwrap().unwrap(), "other");
         fs::write(folder.path().join("a.txt"), "another").unwrap();
-        assert_eq!(*shelf.find("a").unwrap().unwrap(), "another");
-        assert_eq!(shelf.names().into_iter().collect::<Vec<_>>(), ["a", "sub/b"]);
+        assert_eq!(*cache.find("a").unwrap().unwrap(), "another");
+        assert_eq!(cache.names().into_iter().collect::<Vec<_>>(), ["a", "sub/b"]);
     }
 }

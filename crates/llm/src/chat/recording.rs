@@ -10,6 +10,7 @@ use std::{collections::HashMap, fs, io::Write, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use emergent_domain::{
     chat::{Part, StopReason, ToolCall, Usage},
+    foreign_json,
     ids::ToolCallId,
 };
 use parking_lot::Mutex;
@@ -135,7 +136,7 @@ impl Recording {
         let mut recording = Self { answers: HashMap::new(), by_step: HashMap::new() };
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let line: RecordingLine =
-                serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))?;
+                foreign_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))?;
             recording.by_step.entry((line.agent, line.step)).or_default().push(line.request.clone());
             recording.answers.insert(line.request, line.answer);
         }

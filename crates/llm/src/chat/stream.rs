@@ -2,6 +2,7 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
+use emergent_domain::foreign_json;
 use emergent_net::{sse::Decoder, trace_context};
 use reqwest::{
     Client, Response, StatusCode, Url,
@@ -81,7 +82,7 @@ pub(crate) fn malformed(model: &str, message: impl ToString) -> Error {
 
 /// Parses the data of an event as JSON.
 pub(crate) fn parse(model: &str, data: &str) -> Result<Value, Error> {
-    serde_json::from_str(data).map_err(|error| malformed(model, error))
+    foreign_json::from_str(data).map_err(|error| malformed(model, error))
 }
 
 /// Converts an error in a body or event such as `{"error": {…}}`. It has the same class as the
@@ -149,7 +150,7 @@ async fn json_error(mut response: Response, model: &str, idle: Duration) -> Erro
         Ok(text) => text,
         Err(error) => return error,
     };
-    match serde_json::from_str::<Value>(&text) {
+    match foreign_json::from_str::<Value>(&text) {
         Ok(body) if !body["error"].is_null() => error_in_stream(model, &body),
         _ => malformed(model, "it came in one piece instead of a stream"),
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use emergent_domain::{
     chat::{Part, ToolCall, ToolResult},
+    foreign_json,
     ids::ToolCallId,
 };
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::{Delta, ToolSpec};
 /// Returns a tool call as the model wrote it. Models omit arguments that are empty, and sometimes write
 /// something that is not an object. It is preserved so that the model can be told.
 pub(crate) fn tool_call_part(name: String, arguments: String) -> Part {
-    let input = match serde_json::from_str(&arguments) {
+    let input = match foreign_json::from_str(&arguments) {
         Ok(input @ Value::Object(_)) => input,
         _ if arguments.trim().is_empty() => json!({}),
         _ => Value::String(arguments),

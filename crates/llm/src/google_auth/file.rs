@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use emergent_domain::foreign_json;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
@@ -44,7 +45,7 @@ impl CredentialsFile {
 
     fn parse(text: &str) -> Result<Self, String> {
         // The error of serde is not shown, because it could quote a secret.
-        let file: Value = serde_json::from_str(text).map_err(|_| "it is not JSON".to_owned())?;
+        let file: Value = foreign_json::from_str(text).map_err(|_| "it is not JSON".to_owned())?;
         let text = |key: &str| file[key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let token_url = text("token_uri").unwrap_or_else(|| TOKEN_URL.into());
         let token_url = Url::parse(&token_url).map_err(|_| "its `token_uri` is no URL".to_owned())?;

@@ -114,3 +114,23 @@ async fn a_blocked_prompt_is_refused_for_the_reason_given() {
     assert_eq!(answer.stop, StopReason::Refused("JAILBREAK".into()));
     assert_eq!((answer.parts.len(), answer.usage.input), (0, 9));
 }
+
+#[tokio::test]
+async fn a_call_with_a_reserved_key_is_kept_as_it_was_written() {
+    for key in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
+        let written = format!(r#"{{"city":"Oslo","more":{{"{key}":"[1]"}}}}"#);
+        let text = format!(
+            r#"{{"candidates":[{{"content":{{"role":"model","{key}":"1","parts":[
+                {{"functionCall":{{"name":"weather","args":{{"city":"Łódź"}}}}}},
+                {{"text":"And "}},
+                {{"functionCall":{{"name":"weather","args":{written}}}}}]}},"finishReason":"STOP"}}]}}"#
+        );
+        let text = format!("data: {}\r\n\r\n", text.replace('\n', ""));
+        let answer = hears(stream(&text, 1 << 20)).await.0.unwrap();
+        let input = |part: &Part| if let Part::Call(call) = part { Some(call.input.clone()) } else { None };
+        let inputs: Vec<Value> = answer.parts.iter().filter_map(input).collect();
+        // The model is told why a text is no input.
+        assert_eq!(inputs, [json!({ "city": "Łódź" }), Value::from(written)]);
+        assert_eq!(answer.stop, StopReason::ToolCalls);
+    }
+}

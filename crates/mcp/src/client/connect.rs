@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
+use emergent_domain::foreign_json;
 use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -169,7 +170,7 @@ impl Inner {
             Some(status @ (400 | 404 | 405)) => Error::Http { status, body: error.to_string() },
             _ => Error::Rpc(error),
         })?;
-        let initialized: InitializeResult = serde_json::from_str(result.get()).map_err(|error| {
+        let initialized: InitializeResult = foreign_json::from_str(result.get()).map_err(|error| {
             Error::InvalidMessage(format!("an invalid response to `initialize`: {error}"))
         })?;
         // Some servers respond with the offered version whatever they implement.

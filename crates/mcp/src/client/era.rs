@@ -1,6 +1,7 @@
 //! Determines the protocol era of a server from its response to `server/discover` (the probe). The function
 //! is pure, so the decision depends on the response alone.
 
+use emergent_domain::foreign_json;
 use serde::Deserialize;
 
 use super::{Error, transport::Reply};
@@ -48,7 +49,7 @@ pub fn classify_probe(response: Result<Reply, Error>, silence_is_legacy: bool) -
     };
     let error = match reply.outcome {
         Ok(result) => {
-            let discovered: DiscoverResult = serde_json::from_str(result.get()).unwrap_or_default();
+            let discovered: DiscoverResult = foreign_json::from_str(result.get()).unwrap_or_default();
             let modern = discovered.supported_versions.iter().any(|version| version == MODERN);
             return if modern { ProbeResult::Modern(discovered) } else { ProbeResult::Legacy };
         }

@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use emergent_domain::foreign_json;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -100,7 +101,7 @@ impl Inbox {
         let Some(method) = message.method.as_deref() else { return Ok(None) };
         match (message.kind(), message.id) {
             (Kind::Request, Some(id)) => {
-                let params = message.params.and_then(|raw| serde_json::from_str(raw.get()).ok());
+                let params = message.params.and_then(|raw| foreign_json::from_str(raw.get()).ok());
                 let params = params.unwrap_or_default();
                 let answer = match method {
                     "ping" => Some(json!({})),
@@ -141,7 +142,7 @@ impl Inbox {
             "notifications/tools/list_changed" => self.tools_changed.send_modify(|count| *count += 1),
             "notifications/progress" => {
                 let progress =
-                    message.params.and_then(|raw| serde_json::from_str::<ProgressParams>(raw.get()).ok());
+                    message.params.and_then(|raw| foreign_json::from_str::<ProgressParams>(raw.get()).ok());
                 let Some(progress) = progress else { return };
                 let callback = progress.token().and_then(|token| self.progress.lock().get(&token).cloned());
                 if let Some(callback) = callback {
@@ -155,7 +156,7 @@ impl Inbox {
             "notifications/cancelled" => {
                 let cancelled = message
                     .params
-                    .and_then(|raw| serde_json::from_str::<CancelledParams<'_>>(raw.get()).ok());
+                    .and_then(|raw| foreign_json::from_str::<CancelledParams<'_>>(raw.get()).ok());
                 if let Some(cancelled) = cancelled {
                     self.calls.cancel_request(cancelled.request_id);
                 }

@@ -1,5 +1,6 @@
 //! Collects a server's list of tools page by page, within limits on its total size.
 
+use emergent_domain::foreign_json;
 use serde_json::value::RawValue;
 
 use super::{
@@ -42,7 +43,7 @@ impl ToolListing {
         if self.bytes > MAX_BYTES {
             return Err(Error::InvalidMessage(format!("a list of tools of more than {MAX_BYTES} bytes")));
         }
-        let page: ToolsPage<'_> = serde_json::from_str(page.get())
+        let page: ToolsPage<'_> = foreign_json::from_str(page.get())
             .map_err(|error| Error::InvalidMessage(format!("an invalid list of tools: {error}")))?;
         self.entries += page.tools.len();
         if self.entries > MAX_TOOLS {
@@ -86,6 +87,7 @@ mod tests {
     use serde_json::{Value, json, value::to_raw_value};
 
     use super::*;
+    use crate::message::Message;
 
     fn tool(name: &str, bytes: usize) -> Value {
         json!({ "name": name, "description": "x".repeat(bytes), "inputSchema": {} })
@@ -99,6 +101,22 @@ mod tests {
         let listed = added.map(|()| listing.into_tools().len()).map_err(|error| error.to_string());
         let expected = expected.map_err(|reason| format!("sent something that is not MCP: {reason}"));
         assert_eq!(listed, expected);
+    }
+
+    #[test]
+    fn a_list_with_a_reserved_key_is_refused_at_any_depth() {
+        for key in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
+            let nested = (0..12).fold("0".to_owned(), |inner, _| {
+                let lists = format!("{}{inner}{}", "[".repeat(120), "]".repeat(120));
+                format!(r#"{{"{key}":{}}}"#, Value::from(lists))
+            });
+            let page = format!(r#"{{"tools":[{{"name":"a","inputSchema":{{"default":{nested}}}}}]}}"#);
+            let message = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{page}}}"#);
+            // It concerns the list, and no other message.
+            let page = Message::parse(message.as_bytes()).unwrap().result.unwrap();
+            let error = ToolListing::default().add(page, |_| true).unwrap_err().to_string();
+            assert!(error.contains("is reserved"), "{error}");
+        }
     }
 
     #[test]

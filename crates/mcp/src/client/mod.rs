@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use emergent_domain::foreign_json;
 use parking_lot::RwLock;
 use serde_json::{Map, Value, json, value::RawValue};
 use tokio::{sync::watch, task::AbortHandle, time::timeout};
@@ -371,7 +372,7 @@ fn is_callable(tool: &RemoteTool, era: Era) -> bool {
     if era == Era::Legacy || !tool.input_schema.get().contains("x-mcp-header") {
         return true;
     }
-    let schema = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
+    let schema = foreign_json::from_str(tool.input_schema.get()).unwrap_or_default();
     headers::mirrored_arguments(&schema).is_some()
 }
 

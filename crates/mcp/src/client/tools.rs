@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use emergent_domain::foreign_json;
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, SeqAccess, Visitor},
@@ -48,9 +49,9 @@ struct ToolEntry {
 impl RemoteTool {
     /// Parses an entry of `tools/list`. The error is the reason why it is invalid.
     pub fn parse(text: Box<RawValue>) -> Result<Self, String> {
-        let entry: ToolEntry = serde_json::from_str(text.get()).map_err(|error| error.to_string())?;
+        let entry: ToolEntry = foreign_json::from_str(text.get()).map_err(|error| error.to_string())?;
         let schema: Value =
-            serde_json::from_str(entry.input_schema.get()).map_err(|error| error.to_string())?;
+            foreign_json::from_str(entry.input_schema.get()).map_err(|error| error.to_string())?;
         if !schema.is_object() {
             return Err("its `inputSchema` is not an object".into());
         }
@@ -175,7 +176,7 @@ pub(super) fn parse_call_response(
     let invalid = |error: serde_json::Error| {
         Error::InvalidMessage(body::quoted(format!("an invalid result of a call: {error}")))
     };
-    let response: CallResponse<'_> = serde_json::from_str(result.get()).map_err(invalid)?;
+    let response: CallResponse<'_> = foreign_json::from_str(result.get()).map_err(invalid)?;
     if response.result_type.as_deref() == Some("input_required") {
         let (questions, state) =
             (response.input_requests.map_or("{}", RawValue::get), response.request_state);
@@ -185,7 +186,7 @@ pub(super) fn parse_call_response(
             )));
         }
         return Ok(CallOutcome::NeedsInput {
-            questions: serde_json::from_str(questions).map_err(invalid)?,
+            questions: foreign_json::from_str(questions).map_err(invalid)?,
             state,
         });
     }
@@ -220,5 +221,20 @@ mod tests {
         };
         assert_eq!((result.content.len(), result.blocks_left_out), (MAX_BLOCKS, 3));
         assert!(result.structured.is_none());
+    }
+
+    #[test]
+    fn a_result_with_a_reserved_key_is_refused() {
+        for result in [
+            r#"{"content":[],"structuredContent":{"$serde_json::private::RawValue":"[1]"}}"#,
+            r#"{"content":[{"type":"text","text":"x","a":{"\u0024serde_json::private::RawValue":"[1]"}}]}"#,
+            r#"{"resultType":"input_required","inputRequests":{"a":{"$serde_json::private::RawValue":"[1]"}}}"#,
+        ] {
+            let result = RawValue::from_string(result.to_owned()).unwrap();
+            match parse_call_response(&result, None) {
+                Err(error) => assert!(error.to_string().contains("is reserved"), "{error}"),
+                Ok(_) => panic!("it was accepted: {result}"),
+            }
+        }
     }
 }

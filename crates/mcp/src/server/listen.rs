@@ -1,6 +1,7 @@
 //! Streams of change notifications: `subscriptions/listen`, and the stream of a legacy session.
 
 use bytes::Bytes;
+use emergent_domain::foreign_json;
 use futures_util::{Stream, StreamExt, stream, stream::BoxStream};
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -56,7 +57,7 @@ pub(super) fn subscription_stream(
     accepted: Map<String, Value>,
     notices: BoxStream<'static, ChangeNotice>,
 ) -> BoxStream<'static, Bytes> {
-    let id: Value = serde_json::from_str(id.get()).unwrap_or_default();
+    let id: Value = foreign_json::from_str(id.get()).unwrap_or_default();
     let subscription_meta = json!({ meta::SUBSCRIPTION_ID: id });
     let acknowledgement = notification_frame(
         "notifications/subscriptions/acknowledged",

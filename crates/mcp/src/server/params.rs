@@ -1,6 +1,7 @@
 //! The parameters of a request that the protocol defines. They own what they hold, so that a large message can be
 //! parsed on another thread.
 
+use emergent_domain::foreign_json;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, value::RawValue};
 
@@ -55,7 +56,7 @@ impl Params {
     pub fn parse(text: Option<&str>) -> Result<Self, RpcError> {
         match text {
             None => Ok(Self::default()),
-            Some(text) => serde_json::from_str(text).map_err(|error| {
+            Some(text) => foreign_json::from_str(text).map_err(|error| {
                 RpcError::new(code::INVALID_PARAMS, format!("`params` are invalid: {error}"))
             }),
         }
@@ -89,7 +90,7 @@ impl Params {
 
 /// Parses JSON text that was validated before; null if there is none, or if it is nested too deeply.
 pub(super) fn to_value(text: Option<&RawValue>) -> Value {
-    text.and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default()
+    text.and_then(|text| foreign_json::from_str(text.get()).ok()).unwrap_or_default()
 }
 
 fn value_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use emergent_domain::foreign_json;
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 use tokio::sync::mpsc;
@@ -97,7 +98,7 @@ impl RequestChannel {
     pub fn has_capability(&self, capability: &str) -> bool {
         let capabilities = self.capabilities.as_deref();
         capabilities.is_some_and(|text| {
-            serde_json::from_str::<Value>(text.get()).is_ok_and(|declared| declared[capability].is_object())
+            foreign_json::from_str::<Value>(text.get()).is_ok_and(|declared| declared[capability].is_object())
         })
     }
 

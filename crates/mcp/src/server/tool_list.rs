@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use emergent_domain::foreign_json;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -77,7 +78,7 @@ fn mirrored_parameters(schema: &RawValue) -> Vec<MirroredParameter> {
     if !schema.get().contains("x-mcp-header") {
         return Vec::new();
     }
-    let schema: serde_json::Value = serde_json::from_str(schema.get()).unwrap_or_default();
+    let schema: serde_json::Value = foreign_json::from_str(schema.get()).unwrap_or_default();
     let properties = schema["properties"].as_object().into_iter().flatten();
     let mirrored = properties.filter_map(|(parameter, property)| {
         let header = property["x-mcp-header"].as_str()?.to_owned();

@@ -1,5 +1,6 @@
 //! The column of the typed output of a run.
 
+use emergent_domain::stored_json;
 use serde_json::Value;
 
 use crate::{error::Result, row::RowReader, value::Param};
@@ -10,7 +11,7 @@ pub(super) struct OutputText;
 impl OutputText {
     pub(super) fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<Option<Value>> {
         let Some(text) = reader.next::<Option<String>>(column)? else { return Ok(None) };
-        let value = serde_json::from_str(&text).map_err(|_| reader.unreadable(column, &text))?;
+        let value = stored_json::from_str(&text).map_err(|_| reader.unreadable(column, &text))?;
         Ok(Some(value))
     }
 

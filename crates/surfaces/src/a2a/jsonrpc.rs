@@ -1,5 +1,6 @@
 //! The JSON-RPC binding: the envelope of requests and of responses.
 
+use emergent_domain::foreign_json;
 use serde_json::{Map, Value, json};
 
 use super::error::{A2aError, ErrorKind, RpcFailureBody};
@@ -19,7 +20,7 @@ pub type RpcFailure = Box<(Value, A2aError)>;
 impl RpcRequest {
     /// Parses the body of a request.
     pub fn parse(body: &[u8]) -> Result<Self, RpcFailure> {
-        let value: Value = serde_json::from_slice(body).map_err(|error| {
+        let value: Value = foreign_json::from_slice(body).map_err(|error| {
             Box::new((Value::Null, A2aError::new(ErrorKind::Parse, format!("the body is not JSON: {error}"))))
         })?;
         let Value::Object(mut fields) = value else {

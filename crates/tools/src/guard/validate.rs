@@ -3,10 +3,12 @@
 use std::sync::{Arc, LazyLock};
 
 use emergent_domain::{
+    foreign_json,
     ids::ProjectId,
     invalid::Problem,
     json::Schema,
     pack::{PackSet, Refusal, limits, nearest_name},
+    reserved_keys::{REASON, has_reserved_key},
 };
 use emergent_graph::Graph;
 use hashlink::LruCache;
@@ -163,7 +165,10 @@ fn not_validated_message(tool: &str, error: &emergent_graph::Error) -> String {
 
 fn not_an_object_message(tool: &str, schema: &Schema, input: &Value) -> String {
     let actual = match input {
-        Value::String(text) if serde_json::from_str::<Map<String, Value>>(text).is_ok() => {
+        Value::String(text) if has_reserved_key(text.as_bytes()) => {
+            return format!("The input of `{tool}` was refused: {REASON}. Use another name for it.");
+        }
+        Value::String(text) if foreign_json::from_str::<Map<String, Value>>(text).is_ok() => {
             "a string that holds JSON: send the object itself, without quotes around it"
         }
         Value::String(_) => "a string",

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use emergent_domain::redact::Redactor;
+use emergent_domain::{foreign_json, redact::Redactor};
 use emergent_mcp::client::RemoteCallResult;
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -118,7 +118,7 @@ fn to_answer(text: String, blocks: &[Block], structured: Option<&Value>, note: O
 fn read_structured(structured: &RawValue, redactor: &Redactor) -> (Value, bool) {
     let text = structured.get();
     if text.len() <= MAX_TEXT_BYTES
-        && let Ok(mut value) = serde_json::from_str::<Value>(text)
+        && let Ok(mut value) = foreign_json::from_str::<Value>(text)
     {
         redactor.redact_value(&mut value);
         return (value, true);
@@ -236,7 +236,7 @@ struct BlockHead<'a> {
 impl BlockHead<'_> {
     fn kind(&self) -> String {
         let kind = self.kind.filter(|kind| kind.get().len() <= 100);
-        kind.and_then(|kind| serde_json::from_str(kind.get()).ok()).unwrap_or_else(|| "block".to_owned())
+        kind.and_then(|kind| foreign_json::from_str(kind.get()).ok()).unwrap_or_else(|| "block".to_owned())
     }
 }
 
@@ -247,16 +247,16 @@ impl Budget {
         if !raw.get().starts_with('{') {
             return None;
         }
-        let head: BlockHead<'_> = serde_json::from_str(raw.get()).ok()?;
+        let head: BlockHead<'_> = foreign_json::from_str(raw.get()).ok()?;
         let kind = head.kind();
         if kind == "text"
-            && let Some(text) = head.text.and_then(|text| serde_json::from_str::<String>(text.get()).ok())
+            && let Some(text) = head.text.and_then(|text| foreign_json::from_str::<String>(text.get()).ok())
         {
             return Some(self.read_text(raw, text));
         }
         let bytes = raw.get().len();
         let block = (bytes <= self.content && !has_too_many_values(raw.get()))
-            .then(|| serde_json::from_str::<Value>(raw.get()).ok())
+            .then(|| foreign_json::from_str::<Value>(raw.get()).ok())
             .flatten();
         let Some(mut block) = block else { return Some(Block::LeftOut { kind, bytes }) };
         redactor.redact_value(&mut block);
@@ -279,7 +279,7 @@ impl Budget {
         }
         self.text -= bytes.min(kept);
         let fits = !is_cut && raw.get().len() <= self.content.min(MAX_TEXT_BYTES);
-        let raw_block = fits.then(|| serde_json::from_str(raw.get()).ok()).flatten();
+        let raw_block = fits.then(|| foreign_json::from_str(raw.get()).ok()).flatten();
         if raw_block.is_some() {
             self.content -= raw.get().len();
         }

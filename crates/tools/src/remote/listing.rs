@@ -7,6 +7,7 @@ use std::{
 };
 
 use emergent_domain::{
+    foreign_json,
     mcp_server::{McpServer, PinPolicy, ToolStatus},
     redact::Redactor,
     time::Timestamp,
@@ -104,7 +105,7 @@ impl UsableTools {
         let Cow::Owned(redacted) = redactor.redact_text(tool.text.get()) else { return Ok(tool) };
         let redacted = RawValue::from_string(redacted).or_else(|_| {
             // The JSON became invalid, because a secret of digits was redacted inside of a number.
-            let mut value: Value = serde_json::from_str(tool.text.get())?;
+            let mut value: Value = foreign_json::from_str(tool.text.get())?;
             redactor.redact_value(&mut value);
             to_raw_value(&value)
         });

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use emergent_domain::{
+    foreign_json,
     mcp_server::{PinPolicy, ToolStatus},
     time::Timestamp,
 };
@@ -21,7 +22,7 @@ const MAX_TOOL_BYTES: usize = 64 << 20;
 /// The digest of everything about a tool that affects a model or the handling of calls: its description,
 /// input schema, annotations and title. The order of keys and white space do not matter.
 pub fn digest(tool: &RemoteTool) -> String {
-    let schema: Value = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
+    let schema: Value = foreign_json::from_str(tool.input_schema.get()).unwrap_or_default();
     let mut content = json!({
         "description": tool.description, "inputSchema": schema, "annotations": tool.annotations,
     });

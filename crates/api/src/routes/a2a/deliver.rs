@@ -2,7 +2,7 @@
 //! on with the changes of its status in the order of the record, like a stream. Each update is sent until its receiver
 //! accepts it, so one that was accepted just before the server was killed is sent twice.
 
-use emergent_domain::{agent::Visibility, ids::RunId, run_event::RunEvent};
+use emergent_domain::{agent::Visibility, foreign_json, ids::RunId, run_event::RunEvent};
 use emergent_executor::{
     Error,
     run_chains::{ChainParts, RunChain},
@@ -196,5 +196,5 @@ fn secrets(app: &App, config: &rows::PushConfig) -> Result<PushSecrets> {
     let name = secret_name(config.uid).map_err(text)?;
     let opened = app.secrets.open_sealed(config.project, &name, SealedText { key, bytes });
     let opened = opened.map_err(text)?;
-    serde_json::from_str(opened.expose()).map_err(|_| "the sealed headers cannot be read".to_owned())
+    foreign_json::from_str(opened.expose()).map_err(|_| "the sealed headers cannot be read".to_owned())
 }

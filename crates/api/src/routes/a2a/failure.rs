@@ -7,7 +7,10 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use emergent_domain::invalid::{Invalid, Problem};
+use emergent_domain::{
+    foreign_json,
+    invalid::{Invalid, Problem},
+};
 use emergent_surfaces::a2a::{
     MEDIA_TYPE,
     error::{A2aError, ErrorKind},
@@ -121,7 +124,7 @@ async fn split_error(response: Response) -> std::result::Result<(A2aError, Respo
     let Ok(bytes) = to_bytes(body, MAX_ERROR_BYTES).await else {
         return Err(Response::from_parts(parts, Body::empty()));
     };
-    match serde_json::from_slice::<Failure>(&bytes) {
+    match foreign_json::from_slice::<Failure>(&bytes) {
         Ok(failure) => {
             let error = from_body(parts.status.as_u16(), failure.error);
             parts.headers.remove(header::CONTENT_LENGTH);

@@ -7,7 +7,7 @@ use axum::{
         multipart::{Field, MultipartError},
     },
 };
-use emergent_domain::document::NewDocument;
+use emergent_domain::{document::NewDocument, foreign_json};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -104,7 +104,7 @@ async fn text(name: &str, mut field: Field<'_>) -> Result<String, ApiError> {
 
 fn read_metadata(text: Option<String>) -> Result<Map<String, Value>, ApiError> {
     let Some(text) = text else { return Ok(Map::new()) };
-    serde_json::from_str(&text)
+    foreign_json::from_str(&text)
         .map_err(|failure| ApiError::invalid("metadata", format!("is not a JSON object: {failure}")))
 }
 

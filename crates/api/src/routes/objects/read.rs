@@ -4,6 +4,7 @@ use axum::extract::State;
 use emergent_domain::{
     cursor::Page,
     filter::Filter,
+    foreign_json,
     invalid::Invalid,
     query::{Direction, ObjectFilter},
     time::Timestamp,
@@ -55,7 +56,7 @@ impl ObjectListQuery {
     fn into_filter(self) -> std::result::Result<(ObjectFilter, Page), Invalid> {
         let requested = self.page()?;
         let filters = match &self.filters {
-            Some(text) => serde_json::from_str::<Vec<JsonMap<Filter>>>(text)
+            Some(text) => foreign_json::from_str::<Vec<JsonMap<Filter>>>(text)
                 .map(|filters| filters.into_iter().map(|filter| filter.0).collect())
                 .map_err(|failure| Invalid::new("filters", format!("is not a list of filters: {failure}")))?,
             None => Vec::new(),

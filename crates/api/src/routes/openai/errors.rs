@@ -7,6 +7,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use emergent_domain::foreign_json;
 use emergent_surfaces::openai::error::{RunFailure, error_body};
 use emergent_wire::envelope::Failure;
 
@@ -25,7 +26,7 @@ pub(super) async fn in_shape_of_openai(request: Request, next: Next) -> Response
     let Ok(bytes) = to_bytes(body, MAX_ERROR_BYTES).await else {
         return (parts.status, "").into_response();
     };
-    let bytes = match serde_json::from_slice::<Failure>(&bytes) {
+    let bytes = match foreign_json::from_slice::<Failure>(&bytes) {
         Ok(failure) => {
             serde_json::to_vec(&error_body(parts.status.as_u16(), failure.error)).unwrap_or_default()
         }

@@ -2,6 +2,10 @@
 //! this one quote nothing, since any misplaced text may be the secret.
 
 use axum::extract::{FromRequest, Request};
+use emergent_domain::{
+    foreign_json,
+    reserved_keys::{REASON, has_reserved_key},
+};
 use emergent_secrets::{MAX_VALUE_BYTES, Secret};
 
 use crate::{
@@ -31,7 +35,10 @@ impl<S: Send + Sync> FromRequest<S> for SecretBody {
 }
 
 fn parse_body(bytes: &[u8]) -> Result<SecretBody, ApiError> {
-    let failure = match serde_json::from_slice(bytes) {
+    if has_reserved_key(bytes) {
+        return Err(ApiError::invalid("", REASON));
+    }
+    let failure = match foreign_json::parse_slice(bytes) {
         Ok(JsonMap(PutSecret { value })) => return Ok(SecretBody(Secret::new(value))),
         Err(failure) => failure,
     };
@@ -67,6 +74,18 @@ mod tests {
             panic!("the body is valid, but was refused")
         };
         assert_eq!(secret.expose(), "a\nbü");
+    }
+
+    #[test]
+    fn a_reserved_key_is_refused_as_such() {
+        for body in [
+            r#"{"value":"x","$serde_json::private::a":1}"#,
+            r#"{"$serde_json::private::RawValue":"{\"value\":\"x\"}"}"#,
+        ] {
+            let Err(error) = parse_body(body.as_bytes()) else { panic!("{body} was accepted") };
+            let answer = serde_json::to_value(error.into_body()).unwrap();
+            assert!(answer.to_string().contains("is reserved"), "{answer}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use emergent_domain::{
-    arrangement,
+    arrangement, foreign_json,
     pack::with_nearest_name,
     parse_message::in_plain_words,
     query::{ObjectFilter, SYSTEM_TYPES},
@@ -105,6 +105,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Question>, String> {
         }
         Some(_) => {}
     }
+    foreign_json::check(text.as_bytes()).map_err(|error| error.to_string())?;
+    #[expect(clippy::disallowed_methods, reason = "the text was checked")]
     let mut reader = serde_json::Deserializer::from_str(text);
     let file: QuestionFile = serde_path_to_error::deserialize(&mut reader).map_err(parse_problem)?;
     reader.end().map_err(|error| error.to_string())?;
@@ -134,7 +136,7 @@ fn parse_problem(error: serde_path_to_error::Error<serde_json::Error>) -> String
 
 /// Sets the number and the lines of each question.
 fn locate(text: &str, questions: &mut [Question]) -> Result<(), String> {
-    let raw: RawFile<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let raw: RawFile<'_> = foreign_json::from_str(text).map_err(|error| error.to_string())?;
     let line_ends: Vec<usize> = text.match_indices('\n').map(|(offset, _)| offset).collect();
     let line = |value: &RawValue| {
         // The value is a part of the text.

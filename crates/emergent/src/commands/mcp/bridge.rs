@@ -11,6 +11,7 @@ use std::{
 
 use axum::http::{self, HeaderName, HeaderValue, header};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use emergent_domain::foreign_json;
 use emergent_mcp::message::{LEGACY, MODERN, Message, Response as RpcResponse, RpcError, code, meta};
 use futures_util::StreamExt;
 use serde_json::{Value, json, value::RawValue};
@@ -64,7 +65,7 @@ impl Bridge {
 
     async fn try_forward(&self, text: &str, message: &Message<'_>) -> Result<()> {
         let params: Value =
-            message.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+            message.params.and_then(|params| foreign_json::from_str(params.get()).ok()).unwrap_or_default();
         let method = message.method.as_deref().unwrap_or_default();
         let starts_run =
             method == "tools/call" && params["name"].as_str().is_some_and(|name| name.starts_with("agent_"));
@@ -125,7 +126,7 @@ impl Bridge {
     /// Acknowledges a subscription with no notifications and never ends. On a data folder of this process the
     /// tools cannot change, and a real stream would keep the folder locked for other processes.
     async fn answer_empty_subscription(&self, id: Option<&RawValue>) -> Result<()> {
-        let id: Value = id.and_then(|id| serde_json::from_str(id.get()).ok()).unwrap_or_default();
+        let id: Value = id.and_then(|id| foreign_json::from_str(id.get()).ok()).unwrap_or_default();
         let params = json!({ "_meta": { meta::SUBSCRIPTION_ID: id }, "notifications": {} });
         let method = "notifications/subscriptions/acknowledged";
         self.printer
@@ -172,7 +173,7 @@ impl Bridge {
         let status = response.status;
         let text = response.text().await?;
         let Some(id) = id else { return Ok(()) };
-        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        let body: Value = foreign_json::from_str(&text).unwrap_or_default();
         if body["jsonrpc"] == "2.0" {
             self.printer.print(&text).await;
         } else {
@@ -248,7 +249,7 @@ pub(super) fn cancelled_id(message: &Message<'_>) -> Option<String> {
     if message.method.as_deref() != Some("notifications/cancelled") {
         return None;
     }
-    let params: Value = serde_json::from_str(message.params?.get()).ok()?;
+    let params: Value = foreign_json::from_str(message.params?.get()).ok()?;
     Some(params["requestId"].to_string())
 }
 

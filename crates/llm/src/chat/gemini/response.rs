@@ -4,15 +4,20 @@
 //! complete. Nothing but the end of the body marks the end, so the finish reason distinguishes a
 //! complete answer from a truncated one.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
     chat::{Part, StopReason, ToolCall, Usage},
+    foreign_json,
     ids::ToolCallId,
+    reserved_keys::has_reserved_key,
+    stored_json,
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     super::ResponseIds,
-    super::stream::{error_in_stream, incomplete_stream_error, parse},
+    super::stream::{error_in_stream, incomplete_stream_error, malformed, parse},
     provider_data,
 };
 use crate::{Answer, Delta, Error};
@@ -44,13 +49,19 @@ impl<'a> AnswerReader<'a> {
 
     /// Takes the next chunk, the data of one event.
     pub fn push(&mut self, data: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Error> {
-        let mut chunk = parse(self.model, data)?;
+        let is_reserved = has_reserved_key(data.as_bytes());
+        let mut chunk = match is_reserved {
+            // The model is told about a reserved key in a call, and one elsewhere means nothing.
+            true => stored_json::from_str(data).map_err(|error| malformed(self.model, error))?,
+            false => parse(self.model, data)?,
+        };
+        let written = if is_reserved { written_args(data) } else { Vec::new() };
         if !chunk["error"].is_null() {
             return Err(error_in_stream(self.model, &chunk));
         }
         if let Some(Value::Array(parts)) = chunk.pointer_mut("/candidates/0/content/parts").map(Value::take) {
-            for part in parts {
-                self.part(part, on_delta);
+            for (index, part) in parts.into_iter().enumerate() {
+                self.part(part, written.get(index).copied().flatten(), on_delta);
             }
         }
         let candidate = &chunk["candidates"][0];
@@ -67,11 +78,14 @@ impl<'a> AnswerReader<'a> {
         Ok(())
     }
 
-    fn part(&mut self, mut part: Value, on_delta: &mut (dyn FnMut(Delta) + Send)) {
+    /// Takes a part. `written` are the arguments of its call as a text, if they may have a reserved key.
+    fn part(&mut self, mut part: Value, written: Option<&str>, on_delta: &mut (dyn FnMut(Delta) + Send)) {
         let provider = provider_data::from_part(&part);
         if part["functionCall"].is_object() {
             let name = part["functionCall"]["name"].as_str().unwrap_or_default().to_owned();
+            let refused = written.filter(|text| has_reserved_key(text.as_bytes()));
             let input = match part["functionCall"]["args"].take() {
+                _ if refused.is_some() => refused.into(),
                 Value::Null => json!({}),
                 args @ Value::Object(_) => args,
                 other => Value::String(other.to_string()),
@@ -119,6 +133,26 @@ impl<'a> AnswerReader<'a> {
         };
         Ok(Answer { parts: self.parts, usage: self.counts.usage(), stop, response: self.response })
     }
+}
+
+/// The arguments of the call of each part of a chunk, as the model wrote them.
+fn written_args(data: &str) -> Vec<Option<&str>> {
+    let first = field(data, "candidates").and_then(|candidates| elements(candidates).into_iter().next());
+    let parts = first.and_then(|candidate| field(field(candidate, "content")?, "parts"));
+    let args = |part| field(field(part, "functionCall")?, "args");
+    parts.map(elements).unwrap_or_default().into_iter().map(args).collect()
+}
+
+/// The text of a field of an object; `None` if there is none.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let fields: HashMap<String, &RawValue> = foreign_json::parse_str(text).ok()?;
+    fields.get(name).map(|value| value.get())
+}
+
+/// The texts of the elements of a list.
+fn elements(text: &str) -> Vec<&str> {
+    let list: Vec<&RawValue> = foreign_json::parse_str(text).unwrap_or_default();
+    list.into_iter().map(RawValue::get).collect()
 }
 
 fn malformed_answer(model: &str, reason: &str, remark: &str) -> Error {

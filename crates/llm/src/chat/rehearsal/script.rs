@@ -3,7 +3,10 @@
 
 use std::{str::FromStr, time::Duration};
 
-use emergent_domain::pack::with_nearest_name;
+use emergent_domain::{
+    foreign_json::{self, ForeignValue},
+    pack::with_nearest_name,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -94,9 +97,11 @@ impl Script {
     pub fn parse(text: &str) -> Result<Self, String> {
         // JSON has its own parser, because YAML does not allow tabs.
         let script: Self = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|error| with_nearest_name(&error.to_string()))?
+            foreign_json::from_str(text).map_err(|error| with_nearest_name(&error.to_string()))?
         } else {
-            serde_saphyr::from_str(text).map_err(|error| with_nearest_name(&error.to_string()))?
+            // An error of the first pass is one of the text; that of the second one is one of the script.
+            serde_saphyr::from_str::<ForeignValue>(text).map_err(|error| yaml_problem(&error))?;
+            serde_saphyr::from_str(text).map_err(|error| yaml_problem(&error))?
         };
         for (index, rule) in script.rules.iter().enumerate() {
             if rule.answer.is_none() && rule.fault.is_none() {
@@ -118,6 +123,21 @@ impl Script {
 
     pub(super) fn chunk_delay(&self, rule: &Rule) -> Duration {
         Duration::from_millis(rule.chunk_delay_ms.unwrap_or(self.chunk_delay_ms))
+    }
+}
+
+/// An error of YAML as one line: where it is, and the reason. Logs, answers of the API and columns of a terminal have no
+/// room for an excerpt of the text.
+fn yaml_problem(error: &serde_saphyr::Error) -> String {
+    let text = with_nearest_name(&error.without_snippet().to_string());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match error.location() {
+        Some(location) => {
+            let (line, column) = (location.line(), location.column());
+            let reason = text.replace(&format!(" at line {line}, column {column}"), "");
+            format!("line {line}, column {column}: {reason}")
+        }
+        None => text,
     }
 }
 
@@ -169,6 +189,18 @@ rules:
         assert!(error.contains("did you mean `contains`?"), "{error}");
         let error = Script::parse("rules:\n  - fault: tired").unwrap_err();
         assert!(error.contains("tired"), "{error}");
+    }
+
+    #[test]
+    fn an_error_is_one_line_with_its_position() {
+        let misspelt = Script::parse("rules:\n  - when: { agnet: x }\n    answer: { text: hi }").unwrap_err();
+        assert!(misspelt.starts_with("line 2, column 13: "), "{misspelt}");
+        let broken = Script::parse("rules:\n  - when: { step: 1\n").unwrap_err();
+        assert!(broken.starts_with("line "), "{broken}");
+        for error in [misspelt, broken] {
+            assert!(!error.contains('\n') && !error.contains("<input>"), "{error}");
+            assert_eq!(error.matches("column").count(), 1, "{error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Templates `{{…}}` in the texts and inputs of a script, which insert values of the conversation.
 
+use emergent_domain::foreign_json;
 use serde_json::Value;
 
 use super::{
@@ -80,7 +81,7 @@ impl Renderer<'_> {
 /// the last heading is the right one.
 fn parse_context(input: &str) -> Option<Value> {
     let (_, json) = input.rsplit_once("\n\nContext:\n")?;
-    serde_json::from_str(json).ok()
+    foreign_json::from_str(json).ok()
 }
 
 /// Returns the text before the next template, its name, and the text after it.
@@ -103,7 +104,7 @@ fn value_at(output: &Value, path: &str) -> Option<Value> {
         return Some(output.clone());
     }
     // Tools of external servers return JSON inside a text.
-    let parsed = output.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let parsed = output.as_str().and_then(|text| foreign_json::from_str::<Value>(text).ok());
     let start = parsed.as_ref().unwrap_or(output);
     path.split('.')
         .try_fold(start, |value, step| match value {

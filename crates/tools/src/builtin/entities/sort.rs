@@ -7,6 +7,7 @@ use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use emergent_domain::{
     cursor::Page,
     filter::Path,
+    foreign_json,
     ids::{ObjectId, ProjectId},
     invalid::Invalid,
     object::Object,
@@ -129,7 +130,7 @@ impl SortPosition {
         let invalid = || Invalid::new("cursor", "is not a `nextCursor` of this query, sorted like this");
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
         let (name, ascending, position): (String, bool, Self) =
-            serde_json::from_slice(&bytes).map_err(|_| invalid())?;
+            foreign_json::from_slice(&bytes).map_err(|_| invalid())?;
         if name == sort.name() && ascending == (order == Order::Asc) { Ok(position) } else { Err(invalid()) }
     }
 }
