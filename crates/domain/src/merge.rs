@@ -15,6 +15,7 @@ use crate::{
     object::{NewObject, Object, ObjectPatch, limits},
     patch::canonical_json,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
+    text::is_control,
 };
 
 #[cfg(test)]
@@ -127,7 +128,7 @@ pub fn display_name(properties: &Map<String, Value>) -> Option<&str> {
 /// Normalises a name, so that names which differ only in case, spaces, hyphens and dots are equal.
 /// Other symbols remain, because C, C++ and C# are three different names.
 pub fn normalized_name(name: &str) -> String {
-    let apart = |c: char| c.is_whitespace() || c.is_control() || "-_.,;:'\"`’‘“”‐‑–—".contains(c);
+    let apart = |c: char| c.is_whitespace() || is_control(c) || "-_.,;:'\"`’‘“”‐‑–—".contains(c);
     let words: Vec<String> =
         name.split(apart).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
     words.join(" ")

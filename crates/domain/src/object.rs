@@ -8,6 +8,7 @@ use crate::{
     invalid::Invalid,
     json::JsonObject,
     patch,
+    text::is_control,
     time::Timestamp,
 };
 
@@ -69,7 +70,15 @@ pub mod limits {
 
 impl NewObject {
     /// Validates everything that can be checked without a database, and sorts the labels.
-    pub fn check(mut self) -> Result<Self, Invalid> {
+    pub fn check(self) -> Result<Self, Invalid> {
+        let checked = self.check_stored()?;
+        check_names(checked.key.as_deref(), checked.status.as_deref(), &checked.labels)?;
+        Ok(checked)
+    }
+
+    /// Like [`Self::check`], for an object with names that are stored: an earlier version stored names that a request may
+    /// no longer have.
+    pub fn check_stored(mut self) -> Result<Self, Invalid> {
         check_type(&self.type_)?;
         check_text("key", self.key.as_deref(), limits::KEY)?;
         check_text("status", self.status.as_deref(), limits::STATUS)?;
@@ -82,7 +91,16 @@ impl NewObject {
 }
 
 impl ObjectPatch {
-    pub fn check(mut self) -> Result<Self, Invalid> {
+    pub fn check(self) -> Result<Self, Invalid> {
+        let checked = self.check_stored()?;
+        let key = checked.key.as_ref().and_then(|key| key.as_deref());
+        let status = checked.status.as_ref().and_then(|status| status.as_deref());
+        check_names(key, status, checked.labels.as_deref().unwrap_or_default())?;
+        Ok(checked)
+    }
+
+    /// Like [`Self::check`], for a patch with names that are stored.
+    pub fn check_stored(mut self) -> Result<Self, Invalid> {
         if let Some(type_) = &self.type_ {
             check_type(type_)?;
         }
@@ -152,6 +170,25 @@ pub fn check_chars(field: &str, text: &str) -> Result<(), Invalid> {
         return Err(Invalid::new(field, "must not contain a NUL character"));
     }
     Ok(())
+}
+
+/// Rejects names that would control a terminal that shows them, or show another name. Marks of a direction, which names in
+/// Arabic, Hebrew and Persian have, turn nothing around.
+fn check_names(key: Option<&str>, status: Option<&str>, labels: &[String]) -> Result<(), Invalid> {
+    let is_mark = |char: char| matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}');
+    let check = |field: &str, name: &str| match name
+        .chars()
+        .any(|char| char.is_control() || is_control(char) && !is_mark(char))
+    {
+        true => Err(Invalid::new(
+            field,
+            "must not contain control characters, such as line breaks and those that reverse the direction of text",
+        )),
+        false => Ok(()),
+    };
+    key.map_or(Ok(()), |key| check("key", key))?;
+    status.map_or(Ok(()), |status| check("status", status))?;
+    labels.iter().enumerate().try_for_each(|(index, label)| check(&format!("labels[{index}]"), label))
 }
 
 fn check_labels(mut labels: Vec<String>) -> Result<Vec<String>, Invalid> {

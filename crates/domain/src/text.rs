@@ -31,6 +31,17 @@ pub fn append(message: &str, link: &str, rest: &str) -> String {
     format!("{message} {}{}", first.collect::<String>(), letters.as_str())
 }
 
+/// Whether a character controls what shows it rather than being shown: it moves the cursor or clears the screen of a
+/// terminal, ends a line where no line feed is, or reverses the direction of the text around it. Line feeds and tabs are
+/// no such characters.
+pub fn is_control(char: char) -> bool {
+    match char {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        other => other.is_control(),
+    }
+}
+
 /// The text on one line: each run of white space is one space.
 pub fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -67,6 +78,13 @@ mod tests {
         assert_eq!(append("It failed.", "; ", "`b` is left"), "It failed. `b` is left");
         assert_eq!(append("", "; ", ""), "; ");
         assert_eq!((as_sentence("done"), as_sentence("done?")), ("done.".into(), "done?".into()));
+    }
+
+    #[test]
+    fn letters_of_every_direction_and_line_feeds_control_nothing() {
+        assert!("a\n\tüא👩\u{200d}👧\u{301}".chars().all(|char| !is_control(char)));
+        let controls = "\0\r\u{7}\u{1b}\u{7f}\u{9b}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
+        assert!(controls.chars().all(is_control));
     }
 
     #[test]

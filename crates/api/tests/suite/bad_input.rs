@@ -158,6 +158,7 @@ both_engines! {
             (json!({ "type": "T", "key": 1 }), "key"), (json!({ "type": "T", "key": "" }), "key"), (json!({ "type": "T", "key": "a\u{0}" }), "key"),
             (json!({ "type": "T", "key": long }), "key"), (json!({ "type": "T", "status": [] }), "status"), (json!({ "type": "T", "labels": "a" }), "labels"),
             (json!({ "type": "T", "labels": [1] }), "labels[0]"), (json!({ "type": "T", "labels": ["a\u{0}"] }), "labels[0]"),
+            (json!({ "type": "T", "key": "a\u{1b}[2J" }), "key"), (json!({ "type": "T", "status": "a\nb" }), "status"), (json!({ "type": "T", "labels": ["a\u{202e}"] }), "labels[0]"),
             (json!({ "type": "T", "labels": vec!["x"; 65] }), "labels"), (json!({ "type": "T", "properties": [] }), "properties"),
             (json!({ "type": "T", "properties": { "a": "\u{0}" } }), "properties.a"), (json!({ "type": "T", "properties": { "a": { "b": ["\u{0}"] } } }), "properties.a"),
             (json!({ "type": "T", "properties": { "": 1 } }), "properties"), (json!({ "type": "T", "id": id }), "id"), (json!({ "type": "T", "version": 1 }), "version"),

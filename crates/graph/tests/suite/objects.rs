@@ -8,12 +8,14 @@ use emergent_domain::{
     cursor::Page,
     filter::{Filter, Op},
     ids::ObjectId,
+    indexed_text::indexed_text,
     object::{NewObject, Object, ObjectPatch},
     object_ref::ObjectRef,
     query::ObjectFilter,
     time::Clock,
 };
 use emergent_graph::{Error, Graph, UpsertOutcome};
+use emergent_store::objects::{self as rows, NewRow};
 use emergent_testkit::both_engines;
 use serde_json::json;
 use support::*;
@@ -221,6 +223,54 @@ both_engines! {
         assert_eq!(indexed(&harness.graph, harness.project()).await.len(), 1_503);
     }
 
+    async fn a_name_controls_no_terminal(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let id = harness.object(new("Note", "a", json!({}))).await;
+        for bad in ["a\u{1b}[2J", "a\nb", "a\tb", "a\rb", "a\u{9b}", "a\u{202e}b", "a\u{2028}b"] {
+            let (key, status, labels) = (new("Note", bad, json!({})), Some(bad.to_owned()), vec!["a".to_owned(), bad.to_owned()]);
+            let named = |new: NewObject| async { problem(graph.create_object(harness.actor, new).await) };
+            let refused = "must not contain control characters, such as line breaks and those that reverse the direction of text";
+            assert_eq!(named(key.clone()).await, format!("key: {refused}"), "{bad:?}");
+            assert!(problem(graph.upsert_object(harness.actor, key).await).starts_with("key: "));
+            assert_eq!(named(NewObject { status: status.clone(), ..new("Note", "b", json!({})) }).await, format!("status: {refused}"));
+            assert_eq!(named(NewObject { labels: labels.clone(), ..new("Note", "b", json!({})) }).await, format!("labels[1]: {refused}"));
+            for (field, patch) in [
+                ("key", ObjectPatch { key: Some(status.clone()), ..ObjectPatch::default() }),
+                ("status", ObjectPatch { status: Some(status), ..ObjectPatch::default() }),
+                ("labels[1]", ObjectPatch { labels: Some(labels), ..ObjectPatch::default() }),
+            ] {
+                assert!(problem(graph.update_object(harness.actor, id, patch).await).starts_with(field), "{field} {bad:?}");
+            }
+            let line = json!({ "kind": "object", "type": "Note", "key": bad, "properties": {} });
+            let imported = graph.import_batch(harness.actor, vec![(7, line.to_string())]).await.unwrap();
+            assert_eq!((imported.errors[0].line, imported.errors[0].field.as_deref()), (7, Some("key")));
+        }
+        graph.create_object(harness.actor, new("Note", "Ünï-κόδ אבג 👩\u{200d}👧", json!({ "text": "a\nb" }))).await.unwrap();
+    }
+
+    async fn a_stored_name_is_no_obstacle(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let id = harness.object(new("Note", "a", json!({}))).await;
+        // As an earlier version stored it.
+        let object = graph.get_object(harness.project(), id).await.unwrap();
+        let stored = Object { id: ObjectId::new(), key: Some("a\u{1b}[2J\n".into()), labels: vec!["b\u{202e}".into()], ..object };
+        let (id, key, inner, actor) = (stored.id, stored.key.clone(), graph.clone(), harness.actor);
+        let text = indexed_text("Note", None, &[], &serde_json::Map::new());
+        let inserted: Result<_, Error> = graph.db().write(move |tx| {
+            let ctx = inner.write_context(tx, actor)?;
+            Ok(rows::insert_many(tx, ctx.project.no, &[NewRow { object: &stored, text: &text }])?)
+        }).await;
+        inserted.unwrap();
+        let updated = graph.update_object(harness.actor, id, properties(json!({ "text": "new" }))).await.unwrap();
+        assert_eq!((updated.version, &updated.key), (2, &key));
+        let renamed = ObjectPatch { key: Some(Some("b".into())), ..ObjectPatch::default() };
+        assert_eq!(graph.update_object(harness.actor, id, renamed).await.unwrap().key.as_deref(), Some("b"));
+        graph.delete_object(harness.actor, id, None).await.unwrap();
+        assert_eq!(graph.restore_object(harness.actor, id).await.unwrap().labels, ["b\u{202e}"]);
+    }
+
     async fn an_upsert_makes_changes_or_leaves_alone(db: TestDb) {
         let harness = Harness::new(&db).await;
         let upsert = async |new: NewObject| harness.graph.upsert_object(harness.actor, new).await;
@@ -274,7 +324,9 @@ both_engines! {
         let unicode = "ß漢字İ🦀 ".repeat(20_000);
         for text in [long, words.clone(), parts, hosts, unicode] {
             let id = harness.object(new("Text", "", json!({ "body": text, "title": text[..text.floor_char_boundary(100_000)] }))).await;
-            harness.graph.update_object(harness.actor, id, properties(json!({ "body": words }))).await.unwrap();
+            for body in [json!(null), json!(words)] {
+                harness.graph.update_object(harness.actor, id, properties(json!({ "body": body }))).await.unwrap();
+            }
             harness.graph.delete_object(harness.actor, id, None).await.unwrap();
             harness.graph.restore_object(harness.actor, id).await.unwrap();
         }

@@ -13,6 +13,7 @@ use emergent_domain::{
     project::ProjectPatch,
     query::ObjectFilter,
     relationship::NewRelationship,
+    text::is_control,
 };
 use emergent_graph::{
     Actor, Error, Graph, RelationshipFilter,
@@ -387,10 +388,15 @@ fn properties() -> impl Strategy<Value = Value> {
         .prop_map(|map| Value::Object(map.into_iter().collect()))
 }
 
+/// A text without the characters that no name has.
+fn name() -> impl Strategy<Value = String> {
+    text().prop_map(|text| text.replace(|char: char| char.is_control() || is_control(char), "-"))
+}
+
 fn object() -> impl Strategy<Value = NewObject> {
     let type_ = prop_oneof![Just("Person"), Just("Place"), Just("a.b:c-d_1")];
-    let labels = prop::collection::vec(text(), 0..3);
-    (type_, any::<bool>(), prop::option::of(text()), labels, properties()).prop_map(
+    let labels = prop::collection::vec(name(), 0..3);
+    (type_, any::<bool>(), prop::option::of(name()), labels, properties()).prop_map(
         |(type_, keyed, status, labels, properties)| NewObject {
             type_: type_.to_owned(),
             key: keyed.then(String::new),
