@@ -3,8 +3,8 @@
 
 mod condition;
 mod decision;
+mod names;
 mod request;
-mod spelling;
 mod title;
 
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ use crate::{
 };
 
 pub use decision::{Choice, Decision, DecisionError, NewDecision};
-pub use request::{Approval, ApprovalKind, ApprovalStatus, Question, call_text};
-pub use spelling::{ObjectNames, other_spellings, references};
+pub use names::{InputNames, MAX_EARLIER_REFERENCES, MAX_REFERENCES, ObjectNames, References, references};
+pub use request::{Approval, ApprovalKind, ApprovalStatus, NamedObject, Question, call_text, objects_text};
 
 const MAX_RULES: usize = 100;
 const MAX_PATTERNS: usize = 100;
@@ -117,19 +117,19 @@ impl<'a> ToolFacts<'a> {
 /// Decides about one call. The first rule that matches decides. Without one the call is allowed, except that a
 /// destructive tool of an external server has to be approved.
 pub fn decide(rules: &[ApprovalRule], tool: &ToolFacts<'_>, input: &Value) -> Verdict {
-    decide_spelt(rules, tool, input, &[])
+    decide_named(rules, tool, input, &InputNames::default())
 }
 
-/// Like [`decide`], for an input that names objects: `others` are the input with their other names. A rule that asks or
-/// denies matches if one spelling does, and a rule that allows if all do.
-pub fn decide_spelt(
+/// Like [`decide`], for an input that names objects: a condition is compared with every name of each object that a text
+/// may name.
+pub fn decide_named(
     rules: &[ApprovalRule],
     tool: &ToolFacts<'_>,
     input: &Value,
-    others: &[Value],
+    names: &InputNames,
 ) -> Verdict {
     for (index, rule) in rules.iter().enumerate() {
-        if rule.matches(tool, input, others) {
+        if rule.matches(tool, input, names) {
             return match rule.action {
                 Action::Allow => Verdict::Allow,
                 Action::Ask => Verdict::Ask { expires_in: rule.expires_in, on_expiry: rule.on_expiry },
@@ -146,15 +146,13 @@ pub fn decide_spelt(
 impl ApprovalRule {
     /// Whether the rule names the tool and all its conditions hold for the input. What cannot be understood is not
     /// let through.
-    fn matches(&self, tool: &ToolFacts<'_>, input: &Value, others: &[Value]) -> bool {
+    fn matches(&self, tool: &ToolFacts<'_>, input: &Value, names: &InputNames) -> bool {
         if tool_name::grant_for(&self.tools, &tool.names_for(self.action)).is_none() {
             return false;
         }
-        let mut spellings = std::iter::once(input).chain(others);
-        let holds = |spelling| condition::hold(&self.when, self.action, spelling);
-        match self.action {
-            Action::Allow => spellings.all(holds),
-            Action::Ask | Action::Deny => spellings.any(holds),
+        match names {
+            InputNames::Known(names) => condition::hold(&self.when, self.action, input, names),
+            InputNames::Unknown => self.when.is_empty() || self.action != Action::Allow,
         }
     }
 }

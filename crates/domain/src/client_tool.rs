@@ -139,8 +139,15 @@ pub fn decide_results(
             return Err(Invalid::new(field("call"), "has more than one result"));
         }
         if request.status == ApprovalStatus::Pending {
-            let decision =
-                Decision { choice, edited_input: None, answer: Some(output), reason: None, by, at };
+            let decision = Decision {
+                choice,
+                edited_input: None,
+                answer: Some(output),
+                reason: None,
+                objects_digest: None,
+                by,
+                at,
+            };
             decisions.push((request.id, decision));
         }
     }

@@ -180,11 +180,17 @@ impl Filter {
 impl Condition {
     /// Evaluates the filter as the table on [`Filter`] describes.
     pub fn matches(&self, properties: &Map<String, Value>) -> bool {
-        let value = self.path.find(properties);
+        self.comparison.matches(self.path.find(properties))
+    }
+}
+
+impl Comparison {
+    /// Compares the value at the path of a condition; `None` if it is missing.
+    pub(crate) fn matches(&self, value: Option<&Value>) -> bool {
         let ordered = |bound: &Bound, expected: fn(Ordering) -> bool| {
             value.and_then(|value| bound.order(value)).is_some_and(expected)
         };
-        match &self.comparison {
+        match self {
             Comparison::Eq(scalar) => value.is_some_and(|value| scalar.equals(value)),
             Comparison::Ne(scalar) => !value.is_some_and(|value| scalar.equals(value)),
             Comparison::Lt(bound) => ordered(bound, Ordering::is_lt),

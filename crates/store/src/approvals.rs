@@ -154,7 +154,15 @@ pub fn withdraw_request(
     now: Timestamp,
 ) -> Result<Decided> {
     let (choice, reason) = (Choice::Deny, Some(reason.to_owned()));
-    let decision = Decision { choice, edited_input: None, answer: None, reason, by: None, at: now };
+    let decision = Decision {
+        choice,
+        edited_input: None,
+        answer: None,
+        reason,
+        objects_digest: None,
+        by: None,
+        at: now,
+    };
     end(tx, approval, ApprovalStatus::Withdrawn, &decision)
 }
 

@@ -283,7 +283,7 @@ impl From<Question> for QuestionView {
 
 impl From<Decision> for DecisionView {
     fn from(decision: Decision) -> Self {
-        let Decision { choice, edited_input, answer, reason, by, at } = decision;
+        let Decision { choice, edited_input, answer, reason, objects_digest: _, by, at } = decision;
         Self { decision: choice, edited_input, answer, reason, token_id: by.map(|token| token.0), at }
     }
 }

@@ -205,7 +205,8 @@ fn store_decision(
 ) -> Result<()> {
     let Some((item, choice)) = decided_in.decision(id) else { return Ok(()) };
     let by = token_of(actor.author);
-    let decision = Decision { choice, edited_input: None, answer: None, reason, by, at };
+    let decision =
+        Decision { choice, edited_input: None, answer: None, reason, objects_digest: None, by, at };
     Ok(inbox_items::store_decision(tx, actor.project, item, &decision)?)
 }
 

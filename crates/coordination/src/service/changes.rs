@@ -112,6 +112,7 @@ pub(super) fn resume_workflow(
             edited_input: None,
             answer: None,
             reason: note.map(str::to_owned),
+            objects_digest: None,
             by: token_of(writer.author),
             at: now,
         };

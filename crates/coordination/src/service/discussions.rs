@@ -136,6 +136,7 @@ impl Dispatcher {
                 edited_input: None,
                 answer: (choice == Choice::Answer).then(|| decision.clone()),
                 reason: reason.clone(),
+                objects_digest: None,
                 by: token_of(actor.author),
                 at: writer.now,
             };

@@ -45,6 +45,10 @@ pub struct Decision {
     pub answer: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The hash of the objects that the approved input named by keys at the time of the decision, where the digest of
+    /// the request does not say it: for an edited input, and for a request of an earlier version of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects_digest: Option<String>,
     /// The token that decided. `None` if the time was up.
     pub by: Option<TokenId>,
     pub at: Timestamp,
@@ -88,7 +92,7 @@ impl NewDecision {
             check_question_answer(question, answer, check_answer)?;
         }
         let Self { choice, edited_input, answer, reason, digest: _ } = self;
-        Ok(Decision { choice, edited_input, answer, reason, by: Some(by), at })
+        Ok(Decision { choice, edited_input, answer, reason, objects_digest: None, by: Some(by), at })
     }
 
     /// Checks that the fields belong to the choice, and the choice to the kind of request.

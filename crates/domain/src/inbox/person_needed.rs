@@ -189,6 +189,7 @@ mod tests {
             edited_input: None,
             answer: None,
             reason: None,
+            objects_digest: None,
             by: None,
             at: at(2),
         };

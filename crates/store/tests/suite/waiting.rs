@@ -77,6 +77,7 @@ fn decision(choice: Choice) -> Decision {
         edited_input: None,
         answer: None,
         reason: Some("because".into()),
+        objects_digest: None,
         by: Some(TokenId::new()),
         at: later(5),
     }
