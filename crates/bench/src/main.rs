@@ -8,6 +8,7 @@ mod baseline;
 mod data;
 mod http;
 mod insert;
+mod large_search;
 mod load;
 mod mcp;
 mod model;
@@ -56,13 +57,15 @@ fn main() {
     waiting::measure(&mut report, &options);
     streams::measure(&mut report, &options);
     servers::measure(&mut report, &options);
+    large_search::measure(&mut report, &options);
     let alone = runs::is_selected(&report)
         || workflows::is_selected(&report, &options)
         || mcp::is_selected(&report)
         || surfaces::is_selected(&report)
         || waiting::is_selected(&report)
         || streams::is_selected(&report)
-        || servers::is_selected(&report);
+        || servers::is_selected(&report)
+        || large_search::is_selected(&report);
     if options.only.is_some() && alone {
         return report.table();
     }

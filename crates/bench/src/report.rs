@@ -94,6 +94,12 @@ pub fn p50(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
+/// Returns the value below which ninety-five of a hundred are.
+pub fn p95(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() * 95 / 100]
+}
+
 /// Returns the value below which ninety-nine of a hundred are.
 pub fn p99(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);

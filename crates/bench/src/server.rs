@@ -182,15 +182,7 @@ pub fn import(report: &mut Report, options: &Options, raw: &Baseline, postgres: 
 
     let server = server.restart("builtin");
     let start = Instant::now();
-    let mut http = server.http();
-    loop {
-        let answer = String::from_utf8_lossy(http.get("/api/graph/embeddings")).into_owned();
-        if answer.contains("\"pending\":0") && !answer.contains("\"done\":0") {
-            break;
-        }
-        assert!(start.elapsed() < Duration::from_secs(600), "embedding does not end: {answer}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_until_embedded(&mut server.http(), start);
     report.add(
         "embed everything, built-in",
         server.engine,
@@ -207,8 +199,20 @@ pub fn import(report: &mut Report, options: &Options, raw: &Baseline, postgres: 
     server
 }
 
+/// Waits until all objects have a vector. The wait began at `start`.
+pub fn wait_until_embedded(http: &mut Http, start: Instant) {
+    loop {
+        let answer = String::from_utf8_lossy(http.get("/api/graph/embeddings")).into_owned();
+        if answer.contains("\"pending\":0") && !answer.contains("\"done\":0") {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(600), "embedding does not end: {answer}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// Waits until PostgreSQL has the index of the vectors of the built-in embedder. Until then searches are exact.
-fn wait_for_vector_index(url: &str) {
+pub fn wait_for_vector_index(url: &str) {
     let wait = async {
         let (client, connection) =
             tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("the database");
@@ -227,7 +231,7 @@ fn wait_for_vector_index(url: &str) {
 }
 
 /// Streams the file as one request and returns the last line of the response.
-fn upload(server: &Server, file: &Path) -> String {
+pub fn upload(server: &Server, file: &Path) -> String {
     let body = fs::read(file).expect("the dataset");
     let mut stream = TcpStream::connect(&server.address).expect("the server listens");
     let head = format!(

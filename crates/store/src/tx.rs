@@ -4,9 +4,9 @@
 //! PostgreSQL connection, where each statement whose answer is needed is a round trip. A caller can therefore
 //! combine several functions in one transaction on both engines.
 
-use std::{pin::Pin, sync::Arc};
+use std::{collections::HashMap, pin::Pin, sync::Arc};
 
-use emergent_domain::audit::AuditOrigin;
+use emergent_domain::{audit::AuditOrigin, ids::ObjectId};
 
 use crate::{
     after_commit::AfterCommit,
@@ -14,6 +14,7 @@ use crate::{
     error::{Error, Result},
     idempotency::KeyedRequest,
     limits::TxLimits,
+    objects::LockedObject,
     row_numbers::NumberPool,
     search::{fts_buffer::FtsBuffer, vectors::VectorChange},
     storage_health::StorageFault,
@@ -31,6 +32,8 @@ pub struct Tx<'a> {
     pub(crate) vectors: Vec<VectorChange>,
     /// The changes for the feed, inserted before the commit. Only on PostgreSQL.
     pub(crate) changes: Vec<Vec<Param<'static>>>,
+    /// Objects that were locked together and not asked for yet. Only on PostgreSQL.
+    pub(crate) locked_objects: HashMap<ObjectId, LockedObject>,
     /// A statement conflicted with another transaction, so the whole transaction must be retried.
     pub(crate) conflicted: bool,
     /// A statement failed. PostgreSQL commits nothing of such a transaction, so neither engine does.
@@ -72,6 +75,7 @@ impl<'a> Tx<'a> {
             hooks: Vec::new(),
             vectors: Vec::new(),
             changes: Vec::new(),
+            locked_objects: HashMap::new(),
             conflicted: false,
             failed: false,
             has_written: false,

@@ -83,6 +83,13 @@ impl<'a, T: Into<Param<'a>>> From<Option<T>> for Param<'a> {
     }
 }
 
+impl<'a> Param<'a> {
+    /// Values as one array, for PostgreSQL.
+    pub(crate) fn array<T: Copy + Into<Param<'a>>>(values: &[T]) -> Param<'a> {
+        Param::Array(values.iter().map(|value| (*value).into()).collect())
+    }
+}
+
 impl Param<'_> {
     /// The same parameter, which borrows nothing.
     pub(crate) fn to_static(&self) -> Param<'static> {

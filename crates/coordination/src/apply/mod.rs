@@ -24,7 +24,7 @@ use emergent_rules::workflow::{
     decide::NewEscalation,
     transition::{AttemptMode, Change, Transition},
 };
-use emergent_store::{Tx, workflows};
+use emergent_store::{Tx, objects as rows, workflows};
 
 use crate::{
     discussion,
@@ -116,6 +116,18 @@ impl WorkflowWrite {
         })
     }
 
+    /// The tasks and sessions that the write changes. Others can follow from it; they are locked when they are changed.
+    fn changed_objects(&self) -> Vec<ObjectId> {
+        match self {
+            WorkflowWrite::StartAttempt(attempt) => vec![attempt.task.id],
+            WorkflowWrite::ConcludeAttempt(end) => {
+                end.session.into_iter().chain(end.transitions.iter().map(|(step, _)| step.task)).collect()
+            }
+            WorkflowWrite::ChangeTask { step, .. } => vec![step.task],
+            _ => Vec::new(),
+        }
+    }
+
     /// How many runs the write starts.
     pub fn run_count(&self) -> usize {
         match self {
@@ -198,6 +210,8 @@ pub(crate) fn apply(
         drafts: GraphDrafts::default(),
         agents: HashMap::new(),
     };
+    let changed: Vec<ObjectId> = batch.writes.iter().flat_map(WorkflowWrite::changed_objects).collect();
+    rows::lock_many(writing.tx, batch.project, &changed)?;
     for write in &batch.writes {
         writing.apply_write(write)?;
     }

@@ -13,7 +13,7 @@ use std::{
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime};
 use emergent_net::backoff::{Backoff, random_spread};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 use tokio_postgres::{
     Config, NoTls, Socket,
     tls::{MakeTlsConnect, TlsConnect},
@@ -55,6 +55,17 @@ const STATEMENT_TIMEOUT_RESERVE: Duration = Duration::from_secs(5);
 const FEW_CONNECTIONS: usize = 8;
 /// A connection that reads megabytes keeps a thread of this server busy, and on one machine a process of the database.
 const PROJECT_CONNECTIONS_PER_PROCESSOR: usize = 4;
+/// How many connections the server's own work uses for each processor, if the database is on the same machine. Each
+/// connection prepares and plans every statement for itself, and PostgreSQL needs more time for the same work the more
+/// of them are at work at once.
+const SERVER_CONNECTIONS_PER_PROCESSOR: usize = 4;
+/// How many more it uses for each processor and millisecond of a round trip, in which the connection does nothing. A
+/// task takes about 30 round trips, and 3 ms of the time of a processor of this server.
+const SERVER_CONNECTIONS_PER_MILLISECOND: f64 = 10.0;
+/// What it may always use: with one processor four are few, because some of them wait for locks.
+const MIN_SERVER_CONNECTIONS: usize = 8;
+/// How many round trips are measured. The shortest counts.
+const MEASURED_ROUND_TRIPS: usize = 5;
 
 /// An open PostgreSQL database.
 pub(crate) struct Postgres {
@@ -110,15 +121,17 @@ impl Postgres {
             }
             Err(error) => Err(error.into()),
         };
-        let OpenedPool { pool, mut client, listener, cancel, index_builder } =
+        let OpenedPool { pool, mut client, round_trip, listener, cancel, index_builder } =
             connected.map_err(open_error)?;
+        let processors = available_parallelism().map_or(1, NonZero::get);
         let reserved = if connections < FEW_CONNECTIONS { 1 } else { 2 };
         let engine = Self {
             pool,
-            slots: Slots::with_max_of_project(
+            slots: Slots::with_limits(
                 connections.saturating_sub(reserved),
                 reserved,
-                PROJECT_CONNECTIONS_PER_PROCESSOR * available_parallelism().map_or(1, NonZero::get),
+                PROJECT_CONNECTIONS_PER_PROCESSOR * processors,
+                max_server_connections(processors, round_trip),
             ),
             limits,
             cancel,
@@ -249,6 +262,23 @@ impl Postgres {
     }
 }
 
+/// How long the database takes to answer a statement that does nothing.
+async fn measure_round_trip(client: &Object) -> Result<Duration, tokio_postgres::Error> {
+    let mut shortest = Duration::MAX;
+    for _ in 0..MEASURED_ROUND_TRIPS {
+        let sent = Instant::now();
+        client.batch_execute("").await?;
+        shortest = shortest.min(sent.elapsed());
+    }
+    Ok(shortest)
+}
+
+/// The most connections that the server's own work uses at once, if its share allows as many.
+fn max_server_connections(processors: usize, round_trip: Duration) -> usize {
+    let waiting = SERVER_CONNECTIONS_PER_MILLISECOND * round_trip.as_secs_f64() * 1_000.0;
+    (processors * (SERVER_CONNECTIONS_PER_PROCESSOR + waiting as usize)).max(MIN_SERVER_CONNECTIONS)
+}
+
 /// What is done with a connection.
 type SessionWork = Box<dyn FnOnce(&Session) -> Result<()> + Send>;
 
@@ -279,10 +309,12 @@ fn configure(config: &mut Config, limits: EngineLimits) {
     config.tcp_user_timeout(TCP_TIMEOUT);
 }
 
-/// A pool, its first connection, the task that exchanges wakes, how statements are cancelled and how indexes are built.
+/// A pool, its first connection and how long a round trip over it takes, the task that exchanges wakes, how statements are
+/// cancelled and how indexes are built.
 struct OpenedPool {
     pool: Pool,
     client: Object,
+    round_trip: Duration,
     listener: tokio::task::JoinHandle<()>,
     cancel: CancelStatement,
     index_builder: IndexBuilder,
@@ -316,13 +348,15 @@ where
         .build()?;
     let (cancel, index_builder) = (cancel_statement(tls.clone()), IndexBuilder::new(&config, tls.clone()));
     let client = pool.get().await?;
+    // Before the task starts: nobody would end it if this failed.
+    let round_trip = measure_round_trip(&client).await?;
     #[expect(
         clippy::disallowed_methods,
         reason = "`Postgres` keeps the handle, and aborts the task when it is dropped"
     )]
     let listener =
         tokio::spawn(notify::run(config, tls, Arc::clone(wake), Arc::clone(notifier), Arc::clone(numbers)));
-    Ok(OpenedPool { pool, client, listener, cancel, index_builder })
+    Ok(OpenedPool { pool, client, round_trip, listener, cancel, index_builder })
 }
 
 /// The outcome of one attempt to run and commit a transaction.
@@ -370,4 +404,21 @@ fn try_write(session: &Session, health: &StorageHealth, work: &mut dyn WriteWork
 /// The delay before the next attempt. It has jitter, so that two transactions do not conflict again.
 fn backoff(attempt: u32) -> Duration {
     BACKOFF.delay(attempt) + Duration::from_millis(attempt.into()).mul_f64(random_spread())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_far_away_is_used_over_more_connections() {
+        let for_micros = |micros| max_server_connections(2, Duration::from_micros(micros));
+        assert_eq!([for_micros(60), for_micros(250), for_micros(1_000)], [8, 12, 28]);
+    }
+
+    #[test]
+    fn a_server_with_one_processor_has_enough_connections_for_its_own_work() {
+        let for_micros = |micros| max_server_connections(1, Duration::from_micros(micros));
+        assert_eq!([for_micros(60), for_micros(1_000)], [8, 14]);
+    }
 }

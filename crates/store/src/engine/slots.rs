@@ -1,10 +1,11 @@
 //! Limits how many connections are used at once, and divides them fairly.
 //!
 //! One project may use two thirds of the connections, so that others are served while its queries run, and a few for
-//! each processor, because each connection that reads megabytes keeps a processor busy. All
-//! projects together leave a quarter to the server's own work, which is one requester among many projects and
-//! drives the runs of all of them; it leaves a quarter to them. When all are in use, the next free one goes to the requester that uses the
-//! fewest. Some more are reserved: for authentication, and one of them for leases and health checks only.
+//! each processor, because each connection that reads megabytes keeps a processor busy. All projects together leave a
+//! quarter to the server's own work, which is one requester among many projects and drives the runs of all of them; it
+//! leaves a quarter to them. When all are in use, the next free one goes to the requester that uses the fewest. The
+//! server's own work has a few for each processor as well, and more of them the farther the database is. Some more are
+//! reserved: for authentication, and one of them for leases and health checks only.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -28,6 +29,8 @@ struct Inner {
     reserved: usize,
     /// The most slots of one project.
     max_of_project: usize,
+    /// The most slots of the server's own work, if its share allows as many.
+    max_of_server: usize,
     state: Mutex<State>,
 }
 
@@ -58,14 +61,19 @@ pub(crate) struct Slot {
 
 impl Slots {
     pub(crate) fn new(general: usize, reserved: usize) -> Self {
-        Self::with_max_of_project(general, reserved, usize::MAX)
+        Self::with_limits(general, reserved, usize::MAX, usize::MAX)
     }
 
-    /// Like [`Slots::new`], but one project never has more than this many slots.
-    pub(crate) fn with_max_of_project(general: usize, reserved: usize, max_of_project: usize) -> Self {
+    /// Like [`Slots::new`], but neither one project nor the server's own work ever has more than this many slots.
+    pub(crate) fn with_limits(
+        general: usize,
+        reserved: usize,
+        max_of_project: usize,
+        max_of_server: usize,
+    ) -> Self {
         let general = general.max(1);
         let max_of_project = max_of_project.min(general - general / 3).max(1);
-        Self(Arc::new(Inner { general, reserved, max_of_project, state: Mutex::default() }))
+        Self(Arc::new(Inner { general, reserved, max_of_project, max_of_server, state: Mutex::default() }))
     }
 
     /// Takes a slot if one is free for this requester.
@@ -151,9 +159,9 @@ impl Inner {
         }
     }
 
-    /// The most slots of the server's own work. It leaves as many to projects as they leave to it.
+    /// The most slots of the server's own work. It leaves at least as many to projects as they leave to it.
     fn max_of_server(&self) -> usize {
-        (self.general - self.share_of_server()).max(1)
+        (self.general - self.share_of_server()).min(self.max_of_server).max(1)
     }
 
     /// The most slots of authentication. Its reads are short, so a few suffice.
@@ -265,10 +273,18 @@ mod tests {
 
     #[tokio::test]
     async fn one_project_has_at_most_as_many_slots_as_its_limit_says() {
-        let slots = Slots::with_max_of_project(30, 2, 8);
+        let slots = Slots::with_limits(30, 2, 8, usize::MAX);
         let (one, two) = (Requester::Project(ProjectId::new()), Requester::Project(ProjectId::new()));
         let of_one = take_all(&slots, one);
         assert_eq!((of_one.len(), take_all(&slots, two).len()), (8, 8));
+    }
+
+    #[tokio::test]
+    async fn the_server_has_at_most_as_many_slots_as_its_limit_and_its_share_allow() {
+        for (max_of_server, expected) in [(10, 10), (100, 23)] {
+            let slots = Slots::with_limits(30, 2, 8, max_of_server);
+            assert_eq!(take_all(&slots, Requester::Server).len(), expected);
+        }
     }
 
     #[tokio::test]

@@ -107,6 +107,7 @@ static ARCHIVE_AND_UPDATE_SQL: LazyLock<String> = LazyLock::new(|| {
 /// history. Does not change the full-text index. On PostgreSQL it is sent with the next statement; if another transaction
 /// used the key after the caller checked it, this transaction runs again.
 pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
+    tx.locked_objects.remove(&next.id);
     let [token, run, tool_call] = author::params(next.author);
     let values = [
         Param::from(no),

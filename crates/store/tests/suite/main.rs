@@ -12,6 +12,7 @@ mod hot_plans;
 mod jobs;
 mod leases;
 mod limits;
+mod locked_objects;
 mod migrations;
 mod object_versions;
 mod plans;

@@ -91,6 +91,11 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
         let next = Object { version: locked.object.version + 1, updated_at: now(), ..locked.object };
         objects::update(tx, locked.no, &next)
     }),
+    ("locking objects together", 40, |tx| {
+        objects::lock_many(tx, PROJECT, &[TASK, MESSAGE, SESSION])?;
+        assert!(objects::lock(tx, PROJECT, SESSION)?.is_some());
+        Ok(())
+    }),
     ("getting an object", 12, |tx| {
         assert!(objects::get(tx, PROJECT, TASK)?.is_some());
         Ok(())
