@@ -20,6 +20,7 @@ use emergent_store::{
 use crate::{
     Graph,
     error::{Error, Result},
+    judged_names::JudgedNames,
     validation::TxValidation,
 };
 
@@ -51,6 +52,9 @@ pub struct WriteContext {
     pub embed: bool,
     /// The reason that is stored with every version written in this context. Usually none.
     pub reason: Option<String>,
+    /// What the names in the input of a tool call meant when rules or a person decided that it may be made; empty if nobody
+    /// decided.
+    pub judged: Arc<[JudgedNames]>,
 }
 
 /// The tasks that a writer decides about, beyond what every editor of a task may do.
@@ -150,6 +154,7 @@ impl Graph {
             validation: self.tx_validation(),
             embed: self.embedder().is_some(),
             reason: None,
+            judged: Arc::default(),
         })
     }
 

@@ -1,9 +1,8 @@
 //! Finds the objects that [`ObjectRef`]s name, now or at an earlier time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use emergent_domain::{
-    approval::ObjectNames,
     ids::{ObjectId, ProjectId},
     invalid::{Invalid, Problem},
     object_ref::ObjectRef,
@@ -76,34 +75,28 @@ fn find_key_at(
     Ok(by_id.filter(|state| state.type_ == type_).or(by_key))
 }
 
+/// The objects that a key could mean at a time for [`resolve_object_at`], also deleted ones.
+pub(crate) fn list_ids_at(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    type_: &str,
+    key: &str,
+    as_of: Timestamp,
+) -> Result<Vec<ObjectId>> {
+    let by_key = objects::state_by_key_at(tx, project, type_, key, as_of)?
+        .filter(|state| state.type_ == type_ && state.key.as_deref() == Some(key));
+    let mut found: Vec<ObjectId> = by_key.map(|state| state.id).into_iter().collect();
+    if let Ok(id) = key.parse()
+        && objects::state_at(tx, project, id, as_of)?.is_some_and(|state| state.type_ == type_)
+    {
+        found.push(id);
+    }
+    Ok(found)
+}
+
 /// The error if the object does not exist.
 pub fn object_not_found(reference: &ObjectRef) -> Error {
     Error::NotFound { what: "object", id: reference.to_string() }
-}
-
-fn object_names(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    references: &[(String, ObjectRef)],
-) -> Result<HashMap<String, ObjectNames>> {
-    let mut ids: HashMap<&str, ObjectId> = HashMap::new();
-    for (text, reference) in references {
-        if ids.contains_key(text.as_str()) {
-            continue;
-        }
-        match resolve_any_object(tx, project, reference) {
-            Ok(id) => ids.insert(text, id),
-            Err(Error::NotFound { .. }) => None,
-            Err(error) => return Err(error),
-        };
-    }
-    let named: Vec<ObjectId> = ids.values().copied().collect();
-    let keys: HashMap<ObjectId, Option<String>> = objects::list_keys(tx, project, &named)?
-        .into_iter()
-        .map(|(id, type_, key)| (id, key.map(|key| format!("{type_}/{key}"))))
-        .collect();
-    let names = |id: ObjectId| Some(ObjectNames { id, key: keys.get(&id)?.clone() });
-    Ok(ids.into_iter().filter_map(|(text, id)| Some((text.to_owned(), names(id)?))).collect())
 }
 
 fn find(tx: &mut Tx<'_>, project: ProjectId, reference: &ObjectRef, by_key: ByKey) -> Result<ObjectId> {
@@ -121,16 +114,6 @@ fn find(tx: &mut Tx<'_>, project: ProjectId, reference: &ObjectRef, by_key: ByKe
 }
 
 impl Graph {
-    /// The names of the objects that these references name, also of deleted ones, by the text of the reference. One that
-    /// names nothing is left out.
-    pub async fn object_names(
-        &self,
-        project: ProjectId,
-        references: Vec<(String, ObjectRef)>,
-    ) -> Result<HashMap<String, ObjectNames>> {
-        self.db().read(move |tx| object_names(tx, project, &references)).await
-    }
-
     /// Like [`resolve_object`], in a read transaction of its own.
     pub async fn resolve_object(&self, project: ProjectId, reference: ObjectRef) -> Result<ObjectId> {
         match reference {

@@ -393,6 +393,22 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0045_due_firings.sqlite.sql"),
         postgres: "",
     },
+    Migration {
+        version: 46,
+        name: "deleted_keys",
+        indexes: include_str!("migrations/0046_deleted_keys.indexes.sql"),
+        shared: "",
+        sqlite: include_str!("migrations/0046_deleted_keys.sqlite.sql"),
+        postgres: "",
+    },
+    Migration {
+        version: 47,
+        name: "names_of_versions",
+        indexes: include_str!("migrations/0047_names_of_versions.indexes.sql"),
+        shared: "",
+        sqlite: include_str!("migrations/0047_names_of_versions.sqlite.sql"),
+        postgres: "",
+    },
 ];
 
 /// The newest schema version that this program knows.

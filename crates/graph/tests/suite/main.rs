@@ -22,6 +22,7 @@ mod linked;
 mod linked_model;
 mod linked_scope;
 mod merge;
+mod object_names;
 mod object_parts;
 mod objects;
 mod pack_compilation;

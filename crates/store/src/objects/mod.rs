@@ -152,22 +152,138 @@ fn locked_from_row(row: &Row<'_>) -> Result<LockedObject> {
     Ok(LockedObject { no: row.get(0)?, object: Object::from_row_at(row, 1)? })
 }
 
-/// The id, the type and the key of each of these objects, also of deleted ones.
-pub fn list_keys(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    ids: &[ObjectId],
-) -> Result<Vec<(ObjectId, String, Option<String>)>> {
+/// What an object, live or deleted, is called.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ObjectKey {
+    pub id: ObjectId,
+    pub type_: String,
+    pub key: Option<String>,
+    pub created_at: Timestamp,
+    pub deleted_at: Option<Timestamp>,
+}
+
+/// The type and the key of each of these objects, also of deleted ones.
+pub fn list_keys(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<Vec<ObjectKey>> {
     let mut found = Vec::with_capacity(ids.len());
     for chunk in page::in_chunks(ids) {
         let sql = format!(
-            "SELECT id, type, key FROM graph_objects WHERE id IN ({}) AND {}",
+            "SELECT id, type, key, created_at, deleted_at FROM graph_objects WHERE id IN ({}) AND {}",
             page::placeholders(2, chunk.len()),
             page::on_row("project_id = $1")
         );
         let values: Vec<Param<'_>> =
             std::iter::once(Param::from(project)).chain(chunk.into_iter().map(Param::from)).collect();
-        found.extend(tx.query(&sql, &values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?);
+        found.extend(tx.query(&sql, &values, |row| {
+            Ok(ObjectKey {
+                id: row.get(0)?,
+                type_: row.get(1)?,
+                key: row.get(2)?,
+                created_at: row.get(3)?,
+                deleted_at: row.get(4)?,
+            })
+        })?);
+    }
+    Ok(found)
+}
+
+/// What an object was called in an earlier version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierName {
+    pub object: ObjectId,
+    pub type_: String,
+    /// `None` if a version of this type had no key.
+    pub key: Option<String>,
+}
+
+/// The name of a version as an index has it. A type has no slash, so that its end is known.
+const VERSION_NAME: &str = "v.type || '/' || coalesce(v.key, '')";
+
+/// The different names that each of these objects had in earlier versions, at most `limit` for each. Each name takes one
+/// step in an index, however many versions there are.
+pub fn list_earlier_names(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    ids: &[ObjectId],
+    limit: i64,
+) -> Result<Vec<EarlierName>> {
+    let mut found = Vec::new();
+    for chunk in page::in_chunks(ids) {
+        let sql = earlier_names_sql(chunk.len());
+        let mut values = vec![Param::from(project), Param::from(limit)];
+        values.extend(chunk.into_iter().map(Param::from));
+        let rows: Vec<(ObjectId, String)> = tx.query(&sql, &values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        found.extend(rows.into_iter().filter_map(|(object, name)| {
+            let (type_, key) = name.split_once('/')?;
+            let key = (!key.is_empty()).then(|| key.to_owned());
+            Some(EarlierName { object, type_: type_.to_owned(), key })
+        }));
+    }
+    Ok(found)
+}
+
+/// The statement of [`list_earlier_names`] for this many objects: `$1` is the project, `$2` the limit, and the objects
+/// follow. Both engines read only the first name after the last one in the index.
+pub fn earlier_names_sql(count: usize) -> String {
+    let first_name = |after: &str| {
+        format!(
+            "(SELECT {VERSION_NAME} FROM graph_object_versions AS v WHERE v.object_id = {after}
+              ORDER BY {VERSION_NAME} LIMIT 1)"
+        )
+    };
+    format!(
+        "WITH RECURSIVE names (object_id, name, place) AS (
+             SELECT o.id, {}, CAST(1 AS bigint) FROM graph_objects AS o WHERE o.id IN ({}) AND {}
+             UNION ALL
+             SELECT n.object_id, {}, n.place + 1 FROM names AS n WHERE n.name IS NOT NULL AND n.place < $2)
+         SELECT object_id, name FROM names WHERE name IS NOT NULL",
+        first_name("o.id"),
+        page::placeholders(3, count),
+        page::on_row("o.project_id = $1"),
+        first_name(&format!("n.object_id AND {VERSION_NAME} > n.name")),
+    )
+}
+
+/// The live objects of a type with these keys, each with its key.
+pub fn list_by_keys(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    type_: &str,
+    keys: &[&str],
+) -> Result<Vec<(ObjectId, String)>> {
+    let mut found = Vec::with_capacity(keys.len());
+    for chunk in page::in_chunks(keys) {
+        let sql = format!(
+            "SELECT id, key FROM graph_objects
+             WHERE project_id = $1 AND type = $2 AND key IN ({}) AND deleted_at IS NULL",
+            page::placeholders(3, chunk.len())
+        );
+        let mut values = vec![Param::from(project), Param::from(type_)];
+        values.extend(chunk.into_iter().map(Param::from));
+        found.extend(tx.query(&sql, &values, |row| Ok((row.get(0)?, row.get(1)?)))?);
+    }
+    Ok(found)
+}
+
+/// The deleted objects of a type that had these keys last, each with its key.
+pub fn list_deleted_by_keys(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    type_: &str,
+    keys: &[&str],
+) -> Result<Vec<(ObjectId, String)>> {
+    let mut found = Vec::new();
+    for chunk in page::in_chunks(keys) {
+        let sql = format!(
+            "SELECT id, key FROM (
+                 SELECT id, key, ROW_NUMBER() OVER (PARTITION BY key ORDER BY deleted_at DESC, id DESC) AS place
+                 FROM graph_objects
+                 WHERE project_id = $1 AND type = $2 AND key IN ({}) AND deleted_at IS NOT NULL) AS placed
+             WHERE place = 1",
+            page::placeholders(3, chunk.len())
+        );
+        let mut values = vec![Param::from(project), Param::from(type_)];
+        values.extend(chunk.into_iter().map(Param::from));
+        found.extend(tx.query(&sql, &values, |row| Ok((row.get(0)?, row.get(1)?)))?);
     }
     Ok(found)
 }

@@ -76,6 +76,24 @@ both_engines! {
 }
 
 #[tokio::test]
+async fn the_names_of_earlier_versions_are_read_one_after_the_other_in_an_index() {
+    let db = TestDb::sqlite().await;
+    let params: Vec<Param<'static>> =
+        vec![ProjectId::new().into(), 50_i64.into(), ObjectId::new().into(), ObjectId::new().into()];
+    let sql = format!("EXPLAIN QUERY PLAN {}", objects::earlier_names_sql(2));
+    let plan: Vec<String> = db
+        .read(move |tx| tx.query(&sql, &params, |row| row.get::<String>(3)))
+        .await
+        .unwrap_or_else(|error: Error| panic!("{error}"));
+    for index in
+        ["graph_object_versions_name (object_id=?)", "graph_object_versions_name (object_id=? AND <expr>>?)"]
+    {
+        assert!(plan.iter().any(|line| line.contains(index)), "{plan:#?}");
+    }
+    assert!(!plan.iter().any(|line| line.contains("TEMP B-TREE")), "{plan:#?}");
+}
+
+#[tokio::test]
 async fn a_key_of_an_earlier_time_is_looked_up_in_an_index() {
     let db = TestDb::sqlite().await;
     let params: Vec<Param<'static>> =
