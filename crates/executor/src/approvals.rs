@@ -2,8 +2,8 @@
 
 use emergent_domain::{
     approval::{
-        Approval, ApprovalKind, ApprovalRule, ApprovalStatus, Choice, Decision, DecisionError, NewDecision,
-        OnExpiry,
+        self, Approval, ApprovalKind, ApprovalRule, ApprovalStatus, Choice, Decision, DecisionError,
+        NewDecision, OnExpiry,
     },
     audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
@@ -25,10 +25,14 @@ use tracing::info;
 
 pub use emergent_store::approvals::ApprovalFilter;
 
-use crate::{Error, Executor, Result, client_tools, run_driver::ask_user};
+use crate::{Error, Executor, Result, client_tools, named_objects::too_many_objects, run_driver::ask_user};
 
 /// The reason of the decision about a request whose time is up.
 const EXPIRED_REASON: &str = "nobody decided in time";
+/// Why a call cannot be approved that would now be made with other objects than when it was shown.
+const RENAMED_REASON: &str = "the call names another object now than when approval was requested, because something was renamed or \
+                              created anew since: deny the call, and the agent can make it again, or approve it with an edited \
+                              input";
 
 impl Executor {
     /// Lists the requests of a project, newest first.
@@ -143,11 +147,31 @@ impl Executor {
         // The answer is validated against a schema that the agent gave.
         let check = move || new.check(&pending, by, now, |_| check_input, ask_user::check_answer);
         let checked = self.graph().run_validation(approval.project, check).await?;
-        checked.map_err(|error| match error {
+        let mut decision = checked.map_err(|error| match error {
             DecisionError::NotPending(_) => Error::Decided(Box::new(approval.clone())),
             DecisionError::OtherCall(_) => Error::Conflict(error.to_string()),
             DecisionError::Invalid(invalid) => Error::Invalid(invalid),
-        })
+        })?;
+        if approval.kind == ApprovalKind::Approval && decision.choice == Choice::Approve {
+            self.bind_to_objects(approval, &mut decision).await?;
+        }
+        Ok(decision)
+    }
+
+    /// Makes the approval of a call count for the objects that its input names now. These have to be those of the request,
+    /// unless the person has given another input.
+    async fn bind_to_objects(&self, approval: &Approval, decision: &mut Decision) -> Result<()> {
+        if decision.edited_input.is_none() && approval.objects_digest().is_some() {
+            return match self.names_approved_objects(approval, decision, &approval.input).await? {
+                Some(_) => Ok(()),
+                None => Err(Error::Conflict(RENAMED_REASON.to_owned())),
+            };
+        }
+        let input = decision.edited_input.as_ref().unwrap_or(&approval.input);
+        // The tools of other servers know no objects: their calls are made without a digest, however many ids are in them.
+        let objects = self.objects_digest(approval.project, input, decision.at).await?;
+        decision.objects_digest = objects.unwrap_or_default();
+        Ok(())
     }
 
     /// Checks an edited input against the schema of the tool and the rules of the agent, and returns it as the tool
@@ -159,9 +183,12 @@ impl Executor {
                 let guard = &self.settings().guard;
                 let checked = guard.check(self.graph(), approval.project, tool.as_ref(), input).await;
                 let denied_by = match &checked {
+                    Ok(input) if tool.info().server.is_none() && approval::references(input).is_none() => {
+                        return Ok(Err(too_many_objects()));
+                    }
                     Ok(input) => {
                         let named = (approval.tool.as_str(), tool.as_ref());
-                        self.denying_rule(approval.project, &rules, named, input).await?
+                        self.denying_rule((approval.project, approval.run), &rules, named, input).await?
                     }
                     Err(_) => None,
                 };
@@ -227,6 +254,7 @@ impl Executor {
                 edited_input: None,
                 answer: None,
                 reason: Some(EXPIRED_REASON.to_owned()),
+                objects_digest: None,
                 by: None,
                 at: now,
             };

@@ -22,7 +22,7 @@ use emergent_domain::{
     run_event::{RecordedMessage, RecordedToolCall, RunEventBody},
     time::Timestamp,
 };
-use emergent_graph::{Actor, WriteContext};
+use emergent_graph::{Actor, WriteContext, judged_names::JudgedNames};
 use emergent_store::{
     Tx,
     budget::NewModelCall,
@@ -187,7 +187,7 @@ impl Recorder {
     /// Applies a tool's change and records its result in the same transaction.
     pub async fn commit_change(
         &mut self,
-        change: GraphChange,
+        (change, names): (GraphChange, Vec<JudgedNames>),
         mut call: RecordedToolCall,
         tool: &Arc<dyn Tool>,
         started_at: tokio::time::Instant,
@@ -200,11 +200,12 @@ impl Recorder {
         let actor = Actor { project: self.project, author };
         let (graph, guard, tool) =
             (self.executor.graph().clone(), self.executor.settings().guard.clone(), Arc::clone(tool));
-        let hooks = self.hooks.clone();
+        let (hooks, names) = (self.hooks.clone(), Arc::<[JudgedNames]>::from(names));
         let changed = self.executor.graph().write_validated(actor.project, move |tx| {
             let mut call = call.clone();
             fence(tx, &position)?;
-            let ctx = graph.write_context(tx, actor)?;
+            let mut ctx = graph.write_context(tx, actor)?;
+            ctx.judged = Arc::clone(&names);
             let output = run_change(&change, tx, &ctx)?;
             call.output = Some(guard.truncate_for(tool.info(), output));
             call.duration_ms = Some(elapsed_ms(started_at));

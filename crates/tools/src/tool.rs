@@ -8,7 +8,7 @@ use emergent_domain::{
     json::Schema,
     token::Scope,
 };
-use emergent_graph::{Graph, WriteContext};
+use emergent_graph::{Graph, WriteContext, judged_names::JudgedNames};
 use emergent_mcp::client::CallInput;
 use emergent_store::Tx;
 use serde_json::Value;
@@ -61,11 +61,25 @@ pub struct ToolContext {
     pub input: Option<CallInput>,
     /// Who hears what a call to another system waits for. `None` if no run makes the call.
     pub reporter: Option<CallReporter>,
+    /// Whether whoever makes the call may read the graph. A run reads with the tools that it was given.
+    pub may_read: bool,
+    /// What the names in the input meant when rules or a person decided that the call may be made; empty if nobody decided.
+    /// A change gets them with its transaction.
+    pub judged: Arc<[JudgedNames]>,
 }
 
 impl ToolContext {
     pub fn new(graph: Graph, project: ProjectId, run: Option<RunId>) -> Self {
-        Self { graph, project, run, call: None, input: None, reporter: None }
+        Self {
+            graph,
+            project,
+            run,
+            call: None,
+            input: None,
+            reporter: None,
+            may_read: true,
+            judged: Arc::default(),
+        }
     }
 }
 
@@ -99,8 +113,9 @@ pub enum ToolError {
     /// The call cannot succeed as it was made; the message says how to correct it.
     #[error("{0}")]
     Refused(String),
-    /// The server or a service it depends on failed. The run continues, and the model gets only this message.
-    #[error("the tool failed for a reason of its own: {0}")]
+    /// The server or a service it depends on failed, or is not available. The run continues, and the model gets only
+    /// this message.
+    #[error("the call failed: {0}")]
     Failed(String),
 }
 

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use emergent_domain::{
     coordination::DiscussionDefaults,
-    ids::{ObjectId, ProjectId, WorkflowId},
+    ids::{ObjectId, WorkflowId},
     object::Object,
     task::{BLOCKS_TYPE, NewTask, Priority, Task, TaskStatus, VerdictKind},
     token::Scope,
@@ -120,7 +120,7 @@ impl TaskInput {
     fn to_new_task(
         &self,
         tx: &mut Tx<'_>,
-        project: ProjectId,
+        writer: &WriteContext,
         workflow: Option<WorkflowId>,
         taken: &mut HashSet<String>,
     ) -> Result<NewTask> {
@@ -128,7 +128,7 @@ impl TaskInput {
         let key = details.key.clone().unwrap_or_else(|| unused_key(title, taken));
         taken.insert(key.clone());
         let mut keys = |refs: &[TaskRef]| -> Result<Vec<String>> {
-            refs.iter().map(|task| task.key_in_workflow(tx, project, workflow)).collect()
+            refs.iter().map(|task| task.key_in_workflow(tx, writer, workflow)).collect()
         };
         Ok(NewTask {
             key,
@@ -154,15 +154,15 @@ impl TaskInput {
 /// Converts inputs to new tasks. A task without a key gets an unused one.
 fn new_tasks(
     tx: &mut Tx<'_>,
-    project: ProjectId,
+    writer: &WriteContext,
     workflow: Option<WorkflowId>,
     inputs: &[TaskInput],
 ) -> Result<Vec<NewTask>> {
     let mut taken: HashSet<String> = inputs.iter().filter_map(|task| task.details.key.clone()).collect();
     if let Some(workflow) = workflow {
-        taken.extend(tasks::list_keys(tx, project, workflow)?.into_iter().map(|(key, _)| key));
+        taken.extend(tasks::list_keys(tx, writer.project.id, workflow)?.into_iter().map(|(key, _)| key));
     }
-    inputs.iter().map(|input| input.to_new_task(tx, project, workflow, &mut taken)).collect()
+    inputs.iter().map(|input| input.to_new_task(tx, writer, workflow, &mut taken)).collect()
 }
 
 /// Adds tasks to a workflow, or starts a workflow with them. Without a description, the workflow is
@@ -231,7 +231,7 @@ async fn create(_: ToolContext, input: CreateInput) -> CallResult {
             check_may_read(tx, writer.author, "workflowId")?;
         }
         let workflow = caller.workflow(tx, project, workflow_id)?;
-        let new = new_tasks(tx, project, workflow, &inputs)?;
+        let new = new_tasks(tx, writer, workflow, &inputs)?;
         let created = create_tasks(tx, writer, workflow, description.as_deref(), new);
         let (workflow, created) =
             created.map_err(|error| if is_single { without_list_index(error) } else { error })?;
@@ -287,7 +287,7 @@ async fn subtasks(_: ToolContext, input: SubtasksInput) -> CallResult {
         }
         let workflow = caller.workflow(tx, project, None)?;
         let inputs: Vec<TaskInput> = parts.iter().cloned().chain(synthesis.clone()).collect();
-        let mut new = new_tasks(tx, project, workflow, &inputs)?;
+        let mut new = new_tasks(tx, writer, workflow, &inputs)?;
         if synthesis.is_some() {
             let keys: Vec<String> = new[..parts.len()].iter().map(|task| task.key.clone()).collect();
             new[parts.len()].blocked_by.extend(keys);

@@ -42,7 +42,7 @@ struct DependenciesInput {
 }
 
 async fn dependencies(context: ToolContext, input: DependenciesInput) -> Result<Value, ToolError> {
-    let (project, run) = (context.project, context.run);
+    let (project, run, judged) = (context.project, context.run, Arc::clone(&context.judged));
     let read = move |tx: &mut Tx<'_>| {
         let caller = Caller::load(tx, project, run)?;
         let workflow = caller.workflow(tx, project, input.workflow_id)?;
@@ -51,7 +51,7 @@ async fn dependencies(context: ToolContext, input: DependenciesInput) -> Result<
             let message = "`id` is required: you were started for no task".to_owned();
             return Err(Error::Conflict { message });
         };
-        let object = named.resolve(tx, project, workflow)?;
+        let object = named.resolve(tx, project, workflow, &judged)?;
         let (blockers, dependents) = tasks::neighbours(tx, project, object.id)?;
         let waiting: HashSet<ObjectId> =
             tasks::reachable_blocks(tx, &[object.id])?.into_iter().map(|(_, to)| to).collect();

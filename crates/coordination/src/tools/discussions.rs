@@ -14,14 +14,14 @@ use emergent_domain::{
     token::Scope,
     workflow_event::WorkflowEventBody,
 };
-use emergent_graph::{Error, Result, objects, relationships};
+use emergent_graph::{Error, Result, WriteContext, judged_names::JudgedNames, objects, relationships};
 use emergent_rules::workflow::discussion::{DiscussionKind, DiscussionSettings, MAX_STARTED_DISCUSSIONS};
 use emergent_store::{Tx, objects as rows, relationships as edges, transfer, workflows};
 use emergent_tools::{
     Tool, ToolContext, ToolError,
     builtin::{
         define::{CallResult, graph_change, read_tool, refuse, write_tool_with_scope},
-        reference::ObjectRef,
+        reference::{ObjectRef, check_read},
         view::FieldSelection,
     },
 };
@@ -75,13 +75,18 @@ struct GetInput {
 }
 
 async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
-    let (project, run) = (context.project, context.run);
+    let (project, run, judged) = (context.project, context.run, Arc::clone(&context.judged));
     let read = move |tx: &mut Tx<'_>| {
         let id = match &input.id {
-            Some(id) => id.resolve(tx, project)?,
+            Some(named) => {
+                let id = named.resolve(tx, project)?;
+                check_read(tx, project, &judged, named, id)?;
+                id
+            }
             None => {
                 let caller = Caller::load(tx, project, run)?;
-                latest_discussion(tx, project, &caller, input.task.as_ref())?
+                let task = resolve_task(tx, project, &caller, input.task.as_ref(), &judged)?;
+                latest_discussion(tx, project, &task)?
             }
         };
         let discussion = rows::get(tx, project, id)?.filter(|object| object.type_ == DISCUSSION_TYPE);
@@ -93,14 +98,8 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
     Ok(json!({ "discussion": fields.select(view(&discussion, &entries)) }))
 }
 
-/// The newest discussion of the given task, or of the task that the caller works on.
-fn latest_discussion(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    caller: &Caller,
-    task: Option<&TaskRef>,
-) -> Result<ObjectId> {
-    let task = resolve_task(tx, project, caller, task)?;
+/// The newest discussion of a task.
+fn latest_discussion(tx: &mut Tx<'_>, project: ProjectId, task: &Task) -> Result<ObjectId> {
     let types = ["spawned_discussion".to_owned()];
     let discussion_edges =
         edges::list_for_object(tx, project, task.id, Direction::Out, &types, &Page::first(1))?.items;
@@ -114,14 +113,29 @@ fn resolve_task(
     project: ProjectId,
     caller: &Caller,
     named: Option<&TaskRef>,
+    judged: &[JudgedNames],
 ) -> Result<Task> {
-    let own = caller.link.task.map(|id| TaskRef(id.to_string()));
-    let Some(task) = named.or(own.as_ref()) else {
-        let message = "name a `task`: you were started for none".to_owned();
-        return Err(Error::Conflict { message });
-    };
-    let workflow = caller.workflow(tx, project, None)?;
-    Ok(Task::from_object(&task.resolve(tx, project, workflow)?))
+    let (task, workflow) = (named_task(caller, named)?, caller.workflow(tx, project, None)?);
+    Ok(Task::from_object(&task.resolve(tx, project, workflow, judged)?))
+}
+
+/// Like [`resolve_task`], in the change of a call.
+fn resolve_task_for(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    caller: &Caller,
+    named: Option<&TaskRef>,
+) -> Result<Task> {
+    let (task, workflow) = (named_task(caller, named)?, caller.workflow(tx, writer.project.id, None)?);
+    Ok(Task::from_object(&task.resolve_for(tx, writer, workflow)?))
+}
+
+fn named_task(caller: &Caller, named: Option<&TaskRef>) -> Result<TaskRef> {
+    let own = || caller.link.task.map(|id| TaskRef(id.to_string()));
+    named
+        .cloned()
+        .or_else(own)
+        .ok_or_else(|| Error::Conflict { message: "name a `task`: you were started for none".to_owned() })
 }
 
 /// The entries of a discussion, in their order.
@@ -214,7 +228,7 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
         let project = writer.project.id;
         let caller = Caller::load(tx, project, author_run(writer))?;
         check_may_read(tx, writer.author, "task")?;
-        let task = resolve_task(tx, project, &caller, task.as_ref())?;
+        let task = resolve_task_for(tx, writer, &caller, task.as_ref())?;
         // What the caller leaves open, the task says, and else the project.
         let defaults = own.or(&task.discussion).or(&writer.project.coordination.discussions);
         let mut settings = settings.clone().with_defaults(&defaults);

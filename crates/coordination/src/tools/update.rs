@@ -107,7 +107,7 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
         let project = writer.project.id;
         let caller = Caller::load(tx, project, author_run(writer))?;
         let workflow = caller.workflow(tx, project, input.workflow_id)?;
-        let task = Task::from_object(&input.id.resolve(tx, project, workflow)?);
+        let task = Task::from_object(&input.id.resolve_for(tx, writer, workflow)?);
         if input.assigned_agent.is_some() && task.workflow.is_some() {
             check_may_assign(tx, writer)?;
         }

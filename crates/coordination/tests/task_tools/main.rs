@@ -2,10 +2,11 @@
 
 use emergent_domain::{
     ids::{ObjectId, WorkflowId},
+    object::ObjectPatch,
     task::{NewTask, Task, TaskStatus, VerdictKind},
     workflow::{WorkflowLink, WorkflowStatus},
 };
-use emergent_graph::Error;
+use emergent_graph::{Error, objects};
 use emergent_testkit::both_engines;
 use serde_json::json;
 
@@ -291,6 +292,20 @@ both_engines! {
             assert!(said.contains("there is no "), "{name}: {said}");
         }
         assert_eq!(there.ok("tasks_list", json!({})).await["tasks"], json!([]));
+    }
+
+    async fn a_text_with_the_type_names_no_task_by_its_key_in_the_workflow(db: TestDb) {
+        let world = World::new(&db).await;
+        let started = world.start(vec![task("build", &[])], 9).await.unwrap();
+        let (workflow, build) = (started.workflow.id, started.tasks[0].id);
+        // As an earlier version of the server let anybody write it.
+        let key = json!({ "key": "SpecTask/zz" }).as_object().cloned();
+        let patch = ObjectPatch { properties: key, ..ObjectPatch::default() };
+        world.write(move |tx, writer| objects::update(tx, &writer.with_links(), build, &patch)).await.unwrap();
+        let run = world.in_workflow(workflow).await;
+        let said = run.err("tasks_update", json!({ "id": "SpecTask/zz", "title": "x" })).await;
+        assert!(said.contains("there is no task `SpecTask/zz`"), "{said}");
+        run.ok("tasks_update", json!({ "id": build, "title": "x" })).await;
     }
 }
 

@@ -4,24 +4,26 @@
 //! before every held one is decided. The run is then driven again from its record.
 
 use emergent_domain::{
-    approval::{self, Approval, ApprovalKind, ApprovalStatus, Choice, OnExpiry, Verdict},
+    approval::{self, Approval, ApprovalKind, ApprovalStatus, Choice, Decision, OnExpiry, Verdict},
     chat::ToolCall,
     ids::{ApprovalId, ToolCallId},
     run::ToolCallStatus,
     time::Timestamp,
 };
+use emergent_graph::judged_names::JudgedNames;
 use emergent_rules::run::CallDecision;
 use emergent_tools::Effect;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use tokio::time::{Duration, Instant};
 
 use super::{RunDriver, ask_user, denied_output, error_output, tool_calls::INTERRUPTED_MESSAGE};
-use crate::Result;
+use crate::{Result, named_objects::hash};
 
 const UNDECIDED_MESSAGE: &str = "Nobody approved this call, so it was not made.";
 const EXPIRED_MESSAGE: &str =
     "Nobody decided about this call in time, so it was not made. Continue without it.";
+const RENAMED_MESSAGE: &str = "This call was not made: a person has to be asked about the object that it names now, after what was \
+                               changed since your answer. Make the call again if it is still needed.";
 const CHANGED_MESSAGE: &str = "The call was approved, but it was not made: its tool is not the one any more for which it was \
                                approved. Make the call again if it is still needed.";
 
@@ -34,6 +36,14 @@ pub(super) enum CallVerdict {
     Hold(Box<Approval>),
     /// The caller of the run executes the call.
     AskClient,
+}
+
+/// What follows when a call is decided about once more, directly before it is made.
+pub(super) enum Judged {
+    /// The call is made if its names still mean this.
+    Make(Vec<JudgedNames>),
+    /// The call got an error instead.
+    Refused,
 }
 
 /// What follows from a decision about a held call.
@@ -66,7 +76,7 @@ impl RunDriver {
         let rules = &self.definition.approvals;
         let (expires_in, on_expiry) = match self
             .executor
-            .decide_call(self.run.project, rules, (&call.name, tool.as_ref()), &call.input)
+            .decide_call((self.run.project, self.run.id), rules, (&call.name, tool.as_ref()), &call.input)
             .await?
         {
             Verdict::Deny { rule } => {
@@ -90,6 +100,14 @@ impl RunDriver {
             },
             Ok(_) => None,
         };
+        let objects = match question.is_some() || tool.info().server.is_some() {
+            true => None,
+            false => match self.executor.objects_digest(project, &call.input, now).await? {
+                Ok(objects) => objects,
+                Err(reason) => return Ok(CallVerdict::Refuse(error_output(reason))),
+            },
+        };
+        let digest = call_digest(call.id, &call.name, tool.definition_digest(), &call.input);
         Ok(CallVerdict::Hold(Box::new(Approval {
             id: ApprovalId::new(),
             project: self.run.project,
@@ -101,7 +119,7 @@ impl RunDriver {
             tool: call.name.clone(),
             server: None,
             input: call.input.clone(),
-            digest: call_digest(call.id, &call.name, tool.definition_digest(), &call.input),
+            digest: Approval::digest_of(&digest, objects.as_deref()),
             question,
             status: ApprovalStatus::Pending,
             decision: None,
@@ -110,6 +128,59 @@ impl RunDriver {
             is_overdue: false,
             created_at: now,
         })))
+    }
+
+    /// Decides once more about a call, directly before it is made: an earlier call, or another run, may have given the
+    /// names in it to other objects since the rules were asked, or since a person approved it. Such a call gets an error
+    /// instead of being made. Returns what the names of one that can be made may mean now, which it has to find as well.
+    pub(super) async fn judge_again(&mut self, index: usize) -> Result<Judged> {
+        let output = match self.judged_again(index).await? {
+            Ok(names) => return Ok(Judged::Make(names)),
+            Err(output) => output,
+        };
+        self.record_result(index, ToolCallStatus::Error, output, Instant::now()).await?;
+        Ok(Judged::Refused)
+    }
+
+    /// The inner error is the output of a call that is not made.
+    async fn judged_again(&self, index: usize) -> Result<Result<Vec<JudgedNames>, Value>> {
+        let call = &self.calls[index];
+        let mut names = Vec::new();
+        // A call that was begun before the run was recovered goes on.
+        if call.status != ToolCallStatus::Pending {
+            return Ok(Ok(names));
+        }
+        let Some(tool) = self.tools.get(&call.tool).filter(|tool| tool.info().server.is_none()) else {
+            return Ok(Ok(names));
+        };
+        let approved = self.approval_of(call.id);
+        if let Some((approval, decision)) = approved {
+            match self.executor.names_approved_objects(approval, decision, &call.input).await? {
+                Some(approved) => names.push(approved),
+                None => return Ok(Err(error_output(RENAMED_MESSAGE))),
+            }
+        }
+        let rules = &self.definition.approvals;
+        if rules.iter().all(|rule| rule.when.is_empty()) {
+            return Ok(Ok(names));
+        }
+        let named = (call.tool.as_str(), tool.as_ref());
+        let (verdict, judged) =
+            self.executor.decide_names((self.run.project, self.run.id), rules, named, &call.input).await?;
+        names.extend(judged);
+        Ok(match verdict {
+            Verdict::Deny { rule } => Err(denied_output(denied_by_rule(rule))),
+            Verdict::Ask { .. } if approved.is_none() => Err(error_output(RENAMED_MESSAGE)),
+            Verdict::Ask { .. } | Verdict::Allow => Ok(names),
+        })
+    }
+
+    /// The approval of a call, and the decision that approved it.
+    fn approval_of(&self, call: ToolCallId) -> Option<(&Approval, &Decision)> {
+        self.approvals.iter().filter(|approval| approval.call == call).find_map(|approval| {
+            let decision = approval.decision.as_ref()?;
+            (decision.choice == Choice::Approve).then_some((approval, decision))
+        })
     }
 
     /// Carries out what was decided about the held calls of the newest answer: a call that was approved can be
@@ -163,7 +234,7 @@ impl RunDriver {
                 let Some(tool) = self.tools.get(&call.tool) else { return Ok(DecidedCall::Make) };
                 let digest = call_digest(call.id, &approval.tool, tool.definition_digest(), &approval.input);
                 let approved_input = decision.edited_input.as_ref().unwrap_or(&approval.input);
-                let is_approved_call = digest == approval.digest
+                let is_approved_call = digest == approval.call_digest()
                     && call.tool == approval.tool
                     && call.input == *approved_input
                     && tool.info().effect != Effect::Asks;
@@ -172,7 +243,8 @@ impl RunDriver {
                 }
                 let rules = &self.definition.approvals;
                 let named = (call.tool.as_str(), tool.as_ref());
-                match self.executor.denying_rule(self.run.project, rules, named, approved_input).await? {
+                let owner = (self.run.project, self.run.id);
+                match self.executor.denying_rule(owner, rules, named, approved_input).await? {
                     Some(rule) => denied(denied_by_rule(rule)),
                     None => DecidedCall::Make,
                 }
@@ -199,6 +271,5 @@ pub(super) fn denial_message(kind: ApprovalKind, reason: Option<&str>) -> String
 
 /// The hash that binds a decision to a call, its tool and its input.
 pub(super) fn call_digest(call: ToolCallId, tool: &str, definition: Option<&str>, input: &Value) -> String {
-    let hash = Sha256::digest(approval::call_text(call, tool, definition, input));
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    hash(approval::call_text(call, tool, definition, input))
 }

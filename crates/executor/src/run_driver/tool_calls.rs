@@ -4,6 +4,7 @@
 use emergent_domain::{
     agent::REMOTE_AGENT_PROVIDER, artifact::ARTIFACT_TOOL, run::ToolCallStatus, run_event::RecordedToolCall,
 };
+use emergent_graph::judged_names::JudgedNames;
 use emergent_rules::run::NextAction;
 use emergent_tools::{Effect, GuardedOutput, ToolContext};
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracing::Instrument;
 
-use super::{RunDriver, error_output, input_requests::input_channel};
+use super::{RunDriver, approvals::Judged, error_output, input_requests::input_channel};
 use crate::{
     Error, Result,
     recorder::{RecordBatch, elapsed_ms},
@@ -44,9 +45,10 @@ impl RunDriver {
             let Some(index) = self.calls.iter().position(is_open) else {
                 return self.ask_client().await;
             };
+            let Judged::Make(names) = self.judge_again(index).await? else { continue };
             match self.call_effect(index) {
                 Some(Effect::Reads) if self.is_counted_call(index) => {
-                    self.run_read_calls(index, index + 1).await?;
+                    self.run_read_calls(index, vec![names]).await?;
                 }
                 Some(Effect::Reads) => {
                     let reads = self.calls[index..].iter().take_while(|call| !call.status.is_terminal());
@@ -55,14 +57,20 @@ impl RunDriver {
                     };
                     let count =
                         reads.enumerate().take_while(|(offset, _)| runs_with_others(index + offset)).count();
-                    self.run_read_calls(index, index + count).await?;
+                    let mut names = vec![names];
+                    for other in index + 1..index + count {
+                        // A refused call has its result, and those after it follow in the next round.
+                        let Judged::Make(of_other) = self.judge_again(other).await? else { break };
+                        names.push(of_other);
+                    }
+                    self.run_read_calls(index, names).await?;
                 }
                 Some(effect) => {
                     if effect == Effect::Coordinates {
                         self.recorder.flush(self.machine.steps()).await?;
                     }
                     let span = self.tool_span(index);
-                    self.run_tool_call(index, effect).instrument(span.span()).await?;
+                    self.run_tool_call(index, effect, names).instrument(span.span()).await?;
                     self.record_tool_span(&span, &self.calls[index]);
                 }
                 // The tool was removed from the definition while nobody drove the run, or its server cannot be
@@ -85,10 +93,11 @@ impl RunDriver {
         Ok(self.push_tool_results())
     }
 
-    async fn run_tool_call(&mut self, index: usize, effect: Effect) -> Result<()> {
+    /// `names` is what the names in the input meant when it was decided that the call may be made.
+    async fn run_tool_call(&mut self, index: usize, effect: Effect, names: Vec<JudgedNames>) -> Result<()> {
         match effect {
-            Effect::Reads => self.run_read_calls(index, index + 1).await,
-            Effect::Writes { .. } => self.run_write_call(index).await,
+            Effect::Reads => self.run_read_calls(index, vec![names]).await,
+            Effect::Writes { .. } => self.run_write_call(index, names).await,
             Effect::External { read_only, idempotent } => {
                 self.run_external_call(index, read_only || idempotent).await
             }
@@ -151,16 +160,20 @@ impl RunDriver {
         ToolContext::new(self.executor.graph().clone(), self.run.project, Some(self.run.id))
     }
 
-    /// Executes read-only calls concurrently. Results that arrive together are recorded in one transaction.
-    async fn run_read_calls(&mut self, from: usize, to: usize) -> Result<()> {
+    /// Executes read-only calls concurrently, the first of them at `from`. `names` is for each what the names in its input
+    /// meant when it was decided that it may be made. Results that arrive together are recorded in one transaction.
+    async fn run_read_calls(&mut self, from: usize, names: Vec<Vec<JudgedNames>>) -> Result<()> {
         let guard = self.executor.settings().guard.clone();
         let context = self.tool_context();
         let (deadline, capture) = (self.deadline, self.executor.settings().capture_content);
-        let mut running: FuturesUnordered<_> = (from..to)
-            .filter_map(|index| self.tools.get(&self.calls[index].tool).cloned().map(|tool| (index, tool)))
-            .map(|(index, tool)| {
-                let (guard, context, input) =
-                    (guard.clone(), context.clone(), self.calls[index].input.clone());
+        let mut running: FuturesUnordered<_> = (from..)
+            .zip(names)
+            .filter_map(|(index, names)| {
+                let tool = self.tools.get(&self.calls[index].tool).cloned()?;
+                Some((index, tool, ToolContext { judged: names.into(), ..context.clone() }))
+            })
+            .map(|(index, tool, context)| {
+                let (guard, input) = (guard.clone(), self.calls[index].input.clone());
                 let span = self.tool_span(index).span();
                 async move {
                     let started_at = Instant::now();
@@ -188,7 +201,7 @@ impl RunDriver {
 
     /// Executes a change of the graph: it is prepared outside the transaction, and applied in the
     /// transaction that records it.
-    async fn run_write_call(&mut self, index: usize) -> Result<()> {
+    async fn run_write_call(&mut self, index: usize, names: Vec<JudgedNames>) -> Result<()> {
         let Some(tool) = self.tools.get(&self.calls[index].tool).cloned() else { return Ok(()) };
         let guard = self.executor.settings().guard.clone();
         let (context, input, started_at) =
@@ -203,6 +216,7 @@ impl RunDriver {
             }
         };
         let steps = self.machine.steps();
+        let change = (change, names);
         match self.recorder.commit_change(change, self.calls[index].clone(), &tool, started_at, steps).await {
             Ok(call) => {
                 self.executor.telemetry().record_tool_call(&call.tool, call.status, started_at.elapsed());

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::{
     define::read_tool,
     input::{Count, DateTime, OneOf, Paging},
-    reference::{ObjectRef, resolve_start},
+    reference::{ObjectRef, check_found, resolve_start},
     source::sources_json,
     view::{FieldSelection, page_json},
 };
@@ -146,13 +146,14 @@ struct Neighbors {
 async fn neighbors(context: ToolContext, input: NeighborsInput) -> Result<Value, ToolError> {
     let NeighborsInput { id, direction, relationship_types: types, as_of, paging, fields } = input;
     let page = paging.page().map_err(Error::from)?;
-    let project = context.project;
+    let (project, named) = (context.project, id.clone());
     emergent_domain::query::check_types("relationshipTypes", &types).map_err(Error::from)?;
     let read = move |tx: &mut Tx<'_>| match as_of {
         Some(as_of) => load_neighbors_at(tx, project, &id, (direction, types.as_slice()), as_of, &page),
         None => load_neighbors(tx, project, &id, (direction, types.as_slice()), &page),
     };
     let Neighbors { center, edges, objects, sources } = context.graph.db().snapshot(read).await?;
+    check_found(&context, [(&named, center)]).await?;
     let objects: HashMap<ObjectId, Object> = objects.into_iter().map(|object| (object.id, object)).collect();
     let ResultPage { items, next } = edges;
     let neighbors = items

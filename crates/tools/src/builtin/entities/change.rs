@@ -75,7 +75,7 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
     }
     let patch = patch.check().map_err(Error::from)?;
     graph_change(move |tx, writer| {
-        let id = id.resolve(tx, writer.project.id)?;
+        let id = id.resolve_for(tx, writer)?;
         Ok(json!({ "object": fields.object_json(&objects::update(tx, writer, id, &patch)?) }))
     })
 }
@@ -92,7 +92,7 @@ struct DeleteInput {
 
 async fn delete(_: ToolContext, input: DeleteInput) -> CallResult {
     graph_change(move |tx, writer| {
-        let id = input.id.resolve(tx, writer.project.id)?;
+        let id = input.id.resolve_for(tx, writer)?;
         let deleted = objects::delete(tx, writer, id, input.expected_version)?;
         Ok(json!({ "deleted": FieldSelection::only(["key", "version", "deletedAt"]).object_json(&deleted) }))
     })
@@ -109,7 +109,7 @@ struct RestoreInput {
 
 async fn restore(_: ToolContext, input: RestoreInput) -> CallResult {
     graph_change(move |tx, writer| {
-        let id = input.id.resolve_any(tx, writer.project.id)?;
+        let id = input.id.resolve_any_for(tx, writer)?;
         Ok(json!({ "object": input.fields.object_json(&objects::restore(tx, writer, id)?) }))
     })
 }

@@ -3,9 +3,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use emergent_domain::{ids::ProjectId, invalid::Invalid, object::NewObject, object_ref::ObjectRef as Named};
+use emergent_domain::{invalid::Invalid, object::NewObject, object_ref::ObjectRef as Named};
 use emergent_graph::{
-    CreatedSubgraph, EdgeEnd, Error, NewSubgraph, NewSubgraphEdge, WriteContext, sources, subgraph,
+    CreatedSubgraph, EdgeEnd, Error, NewSubgraph, NewSubgraphEdge, WriteContext, merge::MergeCandidate,
+    sources, subgraph,
 };
 use emergent_store::Tx;
 use schemars::JsonSchema;
@@ -144,8 +145,12 @@ async fn create(context: ToolContext, input: CreateInput) -> CallResult {
     let (merge, source) = (input.merge, input.source);
     let (entities, edges) = parse_input(input)?;
     if merge {
-        let new = entities.iter().map(|entity| entity.new.clone().check()).collect::<Result<_, _>>();
-        let mut candidates = context.graph.find_matches(context.project, new.map_err(Error::from)?).await?;
+        let new = entities.iter().map(|entity| entity.new.clone().check()).collect::<Result<Vec<_>, _>>();
+        let new = new.map_err(Error::from)?;
+        let mut candidates = match context.may_read {
+            true => context.graph.find_matches(context.project, new).await?,
+            false => new.into_iter().map(MergeCandidate::matched_by_key).collect(),
+        };
         for (candidate, entity) in candidates.iter_mut().zip(&entities) {
             candidate.superseded.clone_from(&entity.superseded);
         }
@@ -153,7 +158,7 @@ async fn create(context: ToolContext, input: CreateInput) -> CallResult {
         return graph_change(move |tx, writer| merge::write(tx, writer, &request));
     }
     graph_change(move |tx, writer| {
-        let relationships = resolve_ends(tx, writer.project.id, &entities, &edges)?;
+        let relationships = resolve_ends(tx, writer, &entities, &edges)?;
         let objects = entities.iter().map(|entity| (entity.ref_.clone(), entity.new.clone())).collect();
         let draft = subgraph::SubgraphDraft::new(NewSubgraph { objects, relationships })?;
         let created = subgraph::create(tx, writer, &draft)?;
@@ -252,7 +257,7 @@ fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolErr
 /// they cannot be deleted in between.
 pub(super) fn resolve_ends(
     tx: &mut Tx<'_>,
-    project: ProjectId,
+    writer: &WriteContext,
     objects: &Entities,
     edges: &[EdgeInput],
 ) -> emergent_graph::Result<Vec<NewSubgraphEdge>> {
@@ -270,7 +275,7 @@ pub(super) fn resolve_ends(
         {
             Ok(EdgeEnd::Ref(new[&(type_.as_str(), key.as_str())].to_owned()))
         }
-        (None, Some(id)) => Ok(EdgeEnd::Id(id.resolve(tx, project)?)),
+        (None, Some(id)) => Ok(EdgeEnd::Id(id.resolve_for(tx, writer)?)),
         (Some(_), Some(_)) | (None, None) => Err(Error::from(Invalid::new(
             format!("relationships[{index}].{field}Id"),
             format!("give one of `{field}Ref` (an entity of this call) and `{field}Id` (one that exists)"),

@@ -47,7 +47,7 @@ pub(super) fn write(tx: &mut Tx<'_>, writer: &WriteContext, request: &MergeReque
     }
     let refs = resolve_refs(entities, &objects)?;
     let mut relationships = Vec::with_capacity(edges.len());
-    for (index, edge) in resolve_ends(tx, writer.project.id, entities, edges)?.into_iter().enumerate() {
+    for (index, edge) in resolve_ends(tx, writer, entities, edges)?.into_iter().enumerate() {
         let at_index = |error| error_at_index(error, "relationships", index);
         let edge_source = sources.get(tx, edges[index].source, *source).map_err(at_index)?;
         let new = NewRelationship {

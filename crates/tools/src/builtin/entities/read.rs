@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::super::{
     define::{read_tool, refuse},
     input::{DateTime, Paging},
-    reference::ObjectRef,
+    reference::{ObjectRef, check_found},
     source,
     view::{FieldSelection, page_json},
 };
@@ -73,28 +73,34 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
     match (input.id, input.ids) {
         (Some(id), None) => {
             let shows_sources = fields.includes("sources");
+            let named = id.clone();
             let read = move |tx: &mut Tx<'_>| {
                 let object = find_object(tx, project, &id)?.ok_or_else(|| id.not_found())?;
                 let sources = load_sources(tx, project, shows_sources, std::slice::from_ref(&object))?;
                 Ok::<_, Error>((object, sources))
             };
             let (object, sources) = context.graph.db().read(read).await?;
+            check_found(&context, [(&named, object.id)]).await?;
             Ok(json!({ "object": object_json(&fields, &object, &sources) }))
         }
         (None, Some(ids)) => {
             let shows_sources = fields.includes("sources");
             let read = move |tx: &mut Tx<'_>| {
-                let (mut objects, mut missing) = (Vec::new(), Vec::new());
+                let (mut objects, mut missing, mut found) = (Vec::new(), Vec::new(), Vec::new());
                 for id in &ids {
                     match find_object(tx, project, id)? {
-                        Some(object) => objects.push(object),
+                        Some(object) => {
+                            found.push((id.clone(), object.id));
+                            objects.push(object);
+                        }
                         None => missing.push(id.to_string()),
                     }
                 }
                 let sources = load_sources(tx, project, shows_sources, &objects)?;
-                Ok::<_, Error>((objects, missing, sources))
+                Ok::<_, Error>((objects, missing, sources, found))
             };
-            let (objects, missing, sources) = context.graph.db().snapshot(read).await?;
+            let (objects, missing, sources, found) = context.graph.db().snapshot(read).await?;
+            check_found(&context, found.iter().map(|(reference, id)| (reference, *id))).await?;
             let objects: Vec<Value> =
                 objects.iter().map(|object| object_json(&fields, object, &sources)).collect();
             Ok(json!({ "objects": objects, "missing": missing }))
@@ -110,7 +116,8 @@ async fn get_at(
     as_of: Timestamp,
     fields: &FieldSelection,
 ) -> Result<Value, ToolError> {
-    let (object, known) = context.graph.object_at_with_sources(context.project, id.0, as_of).await?;
+    let (object, known) = context.graph.object_at_with_sources(context.project, id.0.clone(), as_of).await?;
+    check_found(context, [(&id, object.id)]).await?;
     let sources = if fields.includes("sources") && !known.is_empty() {
         SourcesById::from([(object.id.0, known)])
     } else {
@@ -160,8 +167,9 @@ struct HistoryInput {
 
 async fn history(context: ToolContext, input: HistoryInput) -> Result<Value, ToolError> {
     let page = input.paging.page().map_err(Error::from)?;
-    let (project, id) = (context.project, input.id.clone());
-    let id: ObjectId = context.graph.db().read(move |tx| id.resolve_any(tx, project)).await?;
+    let (project, named) = (context.project, input.id.clone());
+    let id: ObjectId = context.graph.db().read(move |tx| named.resolve_any(tx, project)).await?;
+    check_found(&context, [(&input.id, id)]).await?;
     let versions = context.graph.object_history(project, id, page).await?;
     let version_json = |object: &Object| {
         let mut view = input.fields.object_json(object);

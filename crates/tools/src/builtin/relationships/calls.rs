@@ -2,7 +2,7 @@
 
 use emergent_domain::{
     cursor::Page,
-    ids::{ProjectId, RelationshipId},
+    ids::{ObjectId, ProjectId, RelationshipId},
     merge::Source,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
     time::Timestamp,
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::super::{
     define::{CallResult, deserialize_nullable, graph_change, refuse},
     input::{DateTime, Paging, Uuid},
-    reference::ObjectRef,
+    reference::{ObjectRef, check_found},
     source::{SourceCache, SourceRef, add_merge_outcome, sources_json},
     view::{FieldSelection, page_json},
 };
@@ -98,8 +98,8 @@ pub(super) async fn create(_: ToolContext, input: CreateInput) -> CallResult {
         for input in &inputs {
             edges.push(NewRelationship {
                 type_: input.type_.clone(),
-                from: input.from_id.resolve(tx, writer.project.id)?,
-                to: input.to_id.resolve(tx, writer.project.id)?,
+                from: input.from_id.resolve_for(tx, writer)?,
+                to: input.to_id.resolve_for(tx, writer)?,
                 properties: input.details.properties.clone(),
                 weight: input.details.weight,
             });
@@ -193,21 +193,32 @@ impl RelationshipRef {
         }
     }
 
-    fn resolve(&self, tx: &mut Tx<'_>, project: ProjectId) -> emergent_graph::Result<RelationshipId> {
+    /// The id of the live relationship. `resolve` finds its ends.
+    fn resolve(
+        &self,
+        tx: &mut Tx<'_>,
+        project: ProjectId,
+        resolve: impl Fn(&mut Tx<'_>, &ObjectRef) -> emergent_graph::Result<ObjectId>,
+    ) -> emergent_graph::Result<RelationshipId> {
         if let Some(id) = self.id {
             return Ok(id);
         }
         let (Some(type_), Some(from), Some(to)) = (&self.type_, &self.from_id, &self.to_id) else {
             return Err(self.not_found());
         };
-        let ends = (from.resolve(tx, project)?, to.resolve(tx, project)?);
+        let ends = (resolve(tx, from)?, resolve(tx, to)?);
         let edge = rows::find(tx, ends.0, type_, ends.1)?.filter(|edge| edge.project == project);
         edge.map(|edge| edge.id).ok_or_else(|| self.not_found())
     }
 
+    /// The id of the live relationship that a call changes.
+    fn resolve_for(&self, tx: &mut Tx<'_>, writer: &WriteContext) -> emergent_graph::Result<RelationshipId> {
+        self.resolve(tx, writer.project.id, |tx, end| end.resolve_for(tx, writer))
+    }
+
     /// The live relationship.
     fn find(&self, tx: &mut Tx<'_>, project: ProjectId) -> emergent_graph::Result<Relationship> {
-        let id = self.resolve(tx, project)?;
+        let id = self.resolve(tx, project, |tx, end| end.resolve(tx, project))?;
         rows::get(tx, project, id)?.ok_or_else(|| self.not_found())
     }
 
@@ -261,6 +272,7 @@ pub(super) async fn get(context: ToolContext, input: GetInput) -> Result<Value, 
     let GetInput { named, as_of, fields } = input;
     named.check()?;
     let (project, shows_sources) = (context.project, fields.includes("sources"));
+    let ends = (named.from_id.clone(), named.to_id.clone());
     let read = move |tx: &mut Tx<'_>| {
         let edge = match as_of {
             Some(as_of) => named.find_at(tx, project, as_of)?,
@@ -275,6 +287,9 @@ pub(super) async fn get(context: ToolContext, input: GetInput) -> Result<Value, 
     };
     // A snapshot, because a concurrent update moves a version to the history.
     let (edge, sources) = context.graph.db().snapshot(read).await?;
+    let from = ends.0.iter().map(|named| (named, edge.from));
+    let to = ends.1.iter().map(|named| (named, edge.to));
+    check_found(&context, from.chain(to)).await?;
     let mut view = fields.relationship_json(&edge);
     if let Some(sources) = sources.get(&edge.id.0) {
         view["sources"] = sources_json(sources);
@@ -337,7 +352,7 @@ pub(super) async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
     }
     let patch = RelationshipPatch { properties, weight, expected_version }.check().map_err(Error::from)?;
     graph_change(move |tx, writer| {
-        let id = named.resolve(tx, writer.project.id)?;
+        let id = named.resolve_for(tx, writer)?;
         let edge = relationships::update(tx, writer, id, &patch)?;
         Ok(json!({ "relationship": FieldSelection::default().relationship_json(&edge) }))
     })
@@ -359,7 +374,7 @@ pub(super) struct DeleteInput {
 pub(super) async fn delete(_: ToolContext, input: DeleteInput) -> CallResult {
     input.named.check()?;
     graph_change(move |tx, writer| {
-        let id = input.named.resolve(tx, writer.project.id)?;
+        let id = input.named.resolve_for(tx, writer)?;
         let deleted = match SourceCache::new(writer).get(tx, input.source, None)? {
             Some(source) => merge::end_relationship(tx, writer, id, input.expected_version, &source)?,
             None => relationships::delete(tx, writer, id, input.expected_version)?,
