@@ -26,6 +26,8 @@ rules:
     answer: { text: "I look at it once more and then I delete it for good and all.", calls: [{ tool: entities_delete, input: { id: "Note/old" } }] }
   - when: { contains: delete }
     answer: { text: I remove it., calls: [{ tool: entities_delete, input: { id: "Note/old" } }] }
+  - when: { contains: both }
+    answer: { calls: [{ tool: entities_delete, input: { id: "Note/old" } }, { tool: entities_delete, input: { id: "Note/other" } }] }
   - when: { contains: look }
     answer: { calls: [{ tool: entities_query, input: { type: Note } }] }
   - when: { contains: slowly }
@@ -86,6 +88,20 @@ fn a_question_in_a_script_prints_the_answer_and_nothing_else() {
 }
 
 #[test]
+fn a_script_without_a_message_is_told_so() {
+    let home = home_with_talker();
+    for input in ["", "\n \n"] {
+        let told = failed(&run_with_input(&home, &["chat", "--agent", "talker"], input));
+        assert!(
+            told.contains("nothing was sent: no message was given, and standard input is empty"),
+            "{told}"
+        );
+        assert!(told.contains("`emergent chat 'MESSAGE'`"), "{told}");
+    }
+    command_output(run_with_input(&home, &["chat", "--agent", "talker"], "/agents\n"));
+}
+
+#[test]
 fn an_answer_that_failed_is_an_error_with_its_reason() {
     let home = home_with_talker();
     let told = failed(&home.run(&["chat", "fail", "--agent", "talker"]));
@@ -110,9 +126,11 @@ fn an_answer_that_waits_for_a_person_ends_a_script_with_the_commands_that_decide
     let shown = command_output(home.run(&["conversation", "show", "last"]));
     assert!(shown.contains("waiting for a person") && shown.contains("I remove it."), "{shown}");
     let request = command_output(home.run(&["inbox", "show", "last"]));
-    for part in ["delete it", "I remove it.", "emergent inbox edit ", "[--reason TEXT]"] {
+    for part in ["delete it", "I remove it.", "emergent inbox edit ", "emergent inbox deny "] {
         assert!(request.contains(part), "{part}: {request}");
     }
+    let is_pastable = |line: &str| !line.starts_with("emergent ") || !line.contains('[');
+    assert!(request.lines().all(is_pastable), "{request}");
     command_output(home.run(&["inbox", "deny", "last", "--reason", "we need it"]));
     let newest = json_of(home.run(&["inbox", "list", "--all", "--json"]))[0]["id"].clone();
     let decided = failed(&home.run(&["inbox", "approve", newest.as_str().expect("an id")]));
