@@ -120,23 +120,28 @@ impl ObjectPatch {
 
     /// Works like [`Self::apply`], for callers that have already parsed the properties.
     pub fn apply_to(&self, current: &Object, before: &Map<String, Value>) -> Option<NewObject> {
-        let properties = match &self.properties {
-            Some(changes) => patch::apply_patch(before, changes),
-            None => before.clone(),
-        };
-        let after = NewObject {
-            type_: self.type_.clone().unwrap_or_else(|| current.type_.clone()),
-            key: self.key.clone().unwrap_or_else(|| current.key.clone()),
-            status: self.status.clone().unwrap_or_else(|| current.status.clone()),
-            labels: self.labels.clone().unwrap_or_else(|| current.labels.clone()),
-            properties,
-        };
+        let after = self.after(current, before);
         let same = after.type_ == current.type_
             && after.key == current.key
             && after.status == current.status
             && after.labels == current.labels
             && self.properties.as_ref().is_none_or(|changes| patch::is_noop(before, changes));
         if same { None } else { Some(after) }
+    }
+
+    /// Returns the object after the update, also if nothing changes.
+    pub fn after(&self, current: &Object, before: &Map<String, Value>) -> NewObject {
+        let properties = match &self.properties {
+            Some(changes) => patch::apply_patch(before, changes),
+            None => before.clone(),
+        };
+        NewObject {
+            type_: self.type_.clone().unwrap_or_else(|| current.type_.clone()),
+            key: self.key.clone().unwrap_or_else(|| current.key.clone()),
+            status: self.status.clone().unwrap_or_else(|| current.status.clone()),
+            labels: self.labels.clone().unwrap_or_else(|| current.labels.clone()),
+            properties,
+        }
     }
 }
 
@@ -214,7 +219,7 @@ pub fn check_properties(properties: &Map<String, Value>) -> Result<(), Invalid> 
         patch::check_depth(value, limits::DEPTH).map_err(|problem| problem.prefixed(&field))?;
         check_nul(&field, value)?;
     }
-    let bytes = serde_json::to_string(properties).map_or(usize::MAX, |text| text.len());
+    let bytes = json_bytes(properties);
     if bytes > limits::PROPERTIES {
         return Err(Invalid::new(
             "properties",
@@ -222,6 +227,11 @@ pub fn check_properties(properties: &Map<String, Value>) -> Result<(), Invalid> 
         ));
     }
     Ok(())
+}
+
+/// The size of properties as JSON, which [`limits::PROPERTIES`] limits.
+pub fn json_bytes(properties: &Map<String, Value>) -> usize {
+    serde_json::to_string(properties).map_or(usize::MAX, |text| text.len())
 }
 
 pub(crate) fn check_nul(field: &str, value: &Value) -> Result<(), Invalid> {

@@ -106,6 +106,13 @@ pub fn find_refused_links(
     }
 }
 
+/// The first property that links a task to a workflow, a run or a decision. With another type, the object would have
+/// no links: whoever changes the type could remove them and make it a task again that nobody decides about.
+pub fn find_link_of_task(type_: &str, properties: &Map<String, Value>) -> Option<&'static str> {
+    let links = if type_ == TASK_TYPE { TASK_LINKS } else { &[] };
+    links.iter().copied().find(|name| present_value(properties, name).is_some())
+}
+
 /// Who may delete a discussion, or turn it into an object of another type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiscussionRemoval {
@@ -191,6 +198,14 @@ mod tests {
         let after = json!({ "workflow_id": "w", "assigned_agent": "b" });
         assert_eq!(by_token("SpecTask", before(), after.clone()), Some("assigned_agent"));
         assert_eq!(refused("SpecTask", before(), after, LinkAuthor::Run), None);
+    }
+
+    #[test]
+    fn a_task_is_linked_by_any_of_its_links() {
+        let link = |type_, value: Value| find_link_of_task(type_, value.as_object().unwrap());
+        assert_eq!(link("SpecTask", json!({ "workflow_id": null, "run_id": "r" })), Some("run_id"));
+        assert_eq!(link("SpecTask", json!({ "workflow_id": null, "assigned_agent": "a" })), None);
+        assert_eq!(link("Note", json!({ "workflow_id": "w" })), None);
     }
 
     #[test]

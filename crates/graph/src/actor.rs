@@ -22,6 +22,7 @@ use crate::{
     error::{Error, Result},
     judged_names::JudgedNames,
     validation::TxValidation,
+    withheld::limits::SentSizes,
 };
 
 /// An author and the project it acts in. The API builds it from a token, a run from its tool call.
@@ -46,6 +47,10 @@ pub struct WriteContext {
     /// Whether the writer may link tasks and discussions to workflows, runs and decisions. Not public: only
     /// [`WriteContext::with_links`] sets it.
     pub(crate) links: bool,
+    /// Whether patches contain stored content, which their author may not be allowed to read.
+    pub(crate) writes_stored_content: bool,
+    /// The sizes of what this transaction changes.
+    pub(crate) sent_sizes: SentSizes,
     /// Bounds the time that validations take in this transaction.
     pub(crate) validation: TxValidation,
     /// Whether changed texts are queued for embedding.
@@ -151,6 +156,8 @@ impl Graph {
             now: self.clock().now(),
             decides: DecidesTasks::None,
             links: false,
+            writes_stored_content: false,
+            sent_sizes: SentSizes::default(),
             validation: self.tx_validation(),
             embed: self.embedder().is_some(),
             reason: None,

@@ -37,10 +37,14 @@ pub enum Error {
     Conflict { message: String },
     /// The author may write the graph, but not change the tasks of this workflow.
     #[error(
-        "{what} belongs to the workflow `{workflow}`: changing that needs a token with the scope `{scope}`, an agent \
-         that such a token saved, or an agent of the workflow"
+        "{what} belongs to {}: changing that needs a token with the scope `{scope}`, an agent \
+         that such a token saved, or an agent of the workflow",
+        named_workflow(*workflow)
     )]
-    MissingScope { what: String, workflow: WorkflowId, scope: Scope },
+    MissingScope { what: String, workflow: Option<WorkflowId>, scope: Scope },
+    /// The author may write the graph, but not do this.
+    #[error("{what} needs a token with the scope `{scope}`, or an agent that such a token saved")]
+    NeedsScope { what: String, scope: Scope },
     /// The workflow waits for a person, and the author is not one who may decide.
     #[error(
         "the workflow `{workflow}` waits for a decision: adding tasks to it needs a token with the scope `{scope}`, or an \
@@ -64,6 +68,11 @@ pub enum Error {
     Embedding(#[source] emergent_llm::Error),
     #[error("a database operation of the graph failed")]
     Store(#[from] emergent_store::Error),
+}
+
+/// A workflow in an error; `None` for one that is not named to whoever may not read.
+fn named_workflow(workflow: Option<WorkflowId>) -> String {
+    workflow.map_or_else(|| "a workflow".to_owned(), |id| format!("the workflow `{id}`"))
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -57,6 +57,7 @@ pub mod transfer;
 pub mod traverse;
 pub mod types;
 pub mod validation;
+mod withheld;
 mod work_pool;
 pub mod worker;
 

@@ -14,9 +14,9 @@ use emergent_domain::{
     indexed_text::indexed_text,
     invalid::Invalid,
     merge::{self, Candidate, MatchedBy, MergeConflict, MergeResult, Replacement, Source},
-    object::{NewObject, Object},
+    object::{NewObject, Object, ObjectPatch},
     query::ObjectFilter,
-    relationship::{NewRelationship, Relationship},
+    relationship::{NewRelationship, Relationship, RelationshipPatch},
     text_query::TextQuery,
 };
 use emergent_llm::EmbedTask;
@@ -31,8 +31,15 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::{
-    Error, Graph, UpsertOutcome, WriteContext, error::Result, objects, relationships, search::NearestTo,
+    Error, Graph, UpsertOutcome, WriteContext,
+    error::Result,
+    objects, relationships,
+    search::NearestTo,
     sources,
+    withheld::{
+        limits::{Stored, count_merged, count_sent, refusal_of_size},
+        may_read,
+    },
 };
 
 /// How many objects that contain the words of a name are considered. An equal name ranks among the
@@ -48,6 +55,14 @@ pub struct MergeCandidate {
     pub matched: Option<(ObjectId, MatchedBy)>,
     /// The properties of `new` whose known values are no longer true.
     pub superseded: Vec<String>,
+}
+
+impl MergeCandidate {
+    /// An object that is merged only if another one has its key, which [`create_or_merge`] finds out. Whoever may not read
+    /// gets no other match: it would tell that a name or a text is stored.
+    pub fn matched_by_key(new: NewObject) -> Self {
+        Self { new, matched: None, superseded: Vec::new() }
+    }
 }
 
 /// The result of creating or merging an entity.
@@ -225,6 +240,7 @@ fn lock_match(
     if let Some(key) = merge::merge_key(new)
         && let Some(existing) = rows::lock_by_key(tx, project, &new.type_, &key)?
     {
+        ctx.check_key(tx, &format!("{}/{key}", new.type_), existing.object.id)?;
         return Ok(Some((existing, MatchedBy::Key)));
     }
     let Some((id, by)) = matched else { return Ok(None) };
@@ -255,7 +271,10 @@ fn create_new(tx: &mut Tx<'_>, ctx: &WriteContext, text: OfferedText<'_>) -> Res
         // A concurrent writer created the same object first.
         Err(Error::KeyTaken { type_, key, .. }) => {
             match rows::lock_by_key(tx, ctx.project.id, &type_, &key)? {
-                Some(existing) => merge_into(tx, ctx, existing.object, MatchedBy::Key, text),
+                Some(existing) => {
+                    ctx.check_key(tx, &format!("{type_}/{key}"), existing.object.id)?;
+                    merge_into(tx, ctx, existing.object, MatchedBy::Key, text)
+                }
                 None => Err(tx.retry_error("the key was released concurrently").into()),
             }
         }
@@ -270,8 +289,16 @@ fn merge_into(
     by: MatchedBy,
     OfferedText { new, superseded, source }: OfferedText<'_>,
 ) -> Result<MergeOutcome<Object>> {
+    let properties = existing.properties.to_map();
+    let stored = Stored { properties: &properties, labels: &existing.labels };
+    count_merged(tx, ctx, (existing.id.0, stored), new)?;
     let MergeResult { patch, replaced, conflicts } = merge::merge_object(&existing, new, superseded);
     let Some(patch) = patch else {
+        if !may_read(tx, ctx)? {
+            // The answer that a change would get.
+            let ctx = WriteContext { writes_stored_content: true, ..ctx.clone() };
+            objects::update(tx, &ctx, existing.id, &ObjectPatch::default())?;
+        }
         return Ok(MergeOutcome {
             item: existing,
             written: UpsertOutcome::Unchanged,
@@ -280,7 +307,6 @@ fn merge_into(
             conflicts,
         });
     };
-    let properties = existing.properties.to_map();
     let shared = match by {
         MatchedBy::Key => existing.key.as_deref(),
         MatchedBy::Name | MatchedBy::Similar(_) => {
@@ -288,8 +314,9 @@ fn merge_into(
         }
     };
     let reason = merge::merge_reason(by, shared.unwrap_or_default(), source, &replaced, &conflicts);
-    let ctx = WriteContext { reason: Some(reason), ..ctx.clone() };
-    let item = objects::update(tx, &ctx, existing.id, &patch.check()?)?;
+    let ctx = WriteContext { reason: Some(reason), writes_stored_content: true, ..ctx.clone() };
+    let patch = patch.check_stored().map_err(|error| refusal_of_size(tx, &ctx, error))?;
+    let item = objects::update(tx, &ctx, existing.id, &patch)?;
     Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: Some(by), replaced, conflicts })
 }
 
@@ -347,8 +374,15 @@ fn merge_into_relationship(
     let Some(existing) = edge_rows::lock(tx, ctx.project.id, existing.id)? else {
         return Err(tx.retry_error("the edge was deleted concurrently").into());
     };
+    let stored = Stored { properties: &existing.properties.to_map(), labels: &[] };
+    count_sent(tx, ctx, (existing.id.0, stored), Some(&new.properties))?;
     let MergeResult { patch, replaced, conflicts } = merge::merge_relationship(&existing, new);
     let Some(patch) = patch else {
+        if !may_read(tx, ctx)? {
+            // The answer that a change would get.
+            let ctx = WriteContext { writes_stored_content: true, ..ctx.clone() };
+            relationships::update(tx, &ctx, existing.id, &RelationshipPatch::default())?;
+        }
         return Ok(MergeOutcome {
             item: existing,
             written: UpsertOutcome::Unchanged,
@@ -357,8 +391,9 @@ fn merge_into_relationship(
             conflicts,
         });
     };
-    let ctx =
-        WriteContext { reason: Some(merge::relationship_merge_reason(source, &conflicts)), ..ctx.clone() };
-    let item = relationships::update(tx, &ctx, existing.id, &patch.check()?)?;
+    let reason = merge::relationship_merge_reason(source, &conflicts);
+    let ctx = WriteContext { reason: Some(reason), writes_stored_content: true, ..ctx.clone() };
+    let patch = patch.check().map_err(|error| refusal_of_size(tx, &ctx, error))?;
+    let item = relationships::update(tx, &ctx, existing.id, &patch)?;
     Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: None, replaced, conflicts })
 }

@@ -12,7 +12,7 @@ use emergent_store::{Tx, packs as rows, projects};
 pub use emergent_store::packs::StoredPack;
 use tracing::{info, warn};
 
-use crate::{Error, Graph, error::Result};
+use crate::{Error, Graph, WriteContext, error::Result, withheld::check_may_choose_packs};
 
 impl Graph {
     /// Stores a pack. It has no effect until it is assigned.
@@ -148,6 +148,12 @@ pub fn create(
 /// Assigns a pack that can be compiled, as in [`Graph::assign_pack`].
 pub fn assign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<StoredPack> {
     assign_as(tx, project, id, None, now)
+}
+
+/// Assigns a pack as [`assign`] does, for an author who may write the graph: a client or a run, with a tool.
+pub fn assign_by(tx: &mut Tx<'_>, ctx: &WriteContext, id: PackId) -> Result<StoredPack> {
+    check_may_choose_packs(tx, ctx)?;
+    assign(tx, ctx.project.id, id, ctx.now)
 }
 
 /// Assigns a pack on behalf of a product. If the pack is already assigned, its assignment remains

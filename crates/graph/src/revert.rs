@@ -194,7 +194,7 @@ pub fn revert(
     }
     let (objects, edges, dormant) = (objects.plans, edges.plans, edges.dormant);
     // Reverting writes what was stored before, so it makes no link that nobody was allowed to make.
-    let ctx = WriteContext { reason: Some(reason(runs)), ..ctx.with_links() };
+    let ctx = WriteContext { reason: Some(reason(runs)), writes_stored_content: true, ..ctx.with_links() };
     let ctx = &with_common_timestamp(&ctx, &objects, &edges);
     edges::delete(tx, ctx, runs, &edges, &mut report)?;
     objects::delete(tx, ctx, runs, &objects, &mut report)?;

@@ -13,10 +13,12 @@ use std::collections::{BTreeSet, HashMap};
 use emergent_domain::{
     ids::{ObjectId, WorkflowId},
     invalid::Invalid,
-    object::{NewObject, Object},
+    object::{NewObject, Object, ObjectPatch},
     relationship::Relationship,
     task::{BLOCKS_TYPE, TASK_TYPE, TaskAuthority, TaskStatus},
+    task_links::DISCUSSION_TYPE,
     task_rights::completes_without_verdict,
+    token::Scope,
 };
 use emergent_store::{
     Tx,
@@ -25,7 +27,7 @@ use emergent_store::{
 };
 use serde_json::{Map, Value};
 
-use crate::{Error, WriteContext, error::Result, objects::ObjectDraft};
+use crate::{Error, WriteContext, error::Result, objects::ObjectDraft, withheld::Compared};
 
 mod authority;
 mod cycles;
@@ -208,16 +210,28 @@ fn check_transition(
     Err(Error::Conflict { message: format!("the task `{name}` is {from}, {then}; it cannot become {to}") })
 }
 
-/// Checks the status change of a deleted object that is restored with changes.
-pub(crate) fn check_restored(ctx: &WriteContext, before: &Object, after: &ObjectDraft) -> Result<()> {
+/// Checks the links and the status change of a deleted object that is restored with changes.
+pub(crate) fn check_restored(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    before: &Object,
+    after: &ObjectDraft,
+) -> Result<()> {
+    links::check_restored(tx, ctx, before, (after.type_(), after.properties()))?;
     if is_task(&before.type_) && is_task(after.type_()) {
         check_transition(ctx, before, &before.properties.to_map(), after.properties())?;
     }
     Ok(())
 }
 
-/// Checks the status change of a deleted object that is restored to its previous version.
-pub(crate) fn check_reverted(ctx: &WriteContext, now: &Object, before: &Object) -> Result<()> {
+/// Checks the links and the status change of a deleted object that is restored to its previous version.
+pub(crate) fn check_reverted(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    now: &Object,
+    before: &Object,
+) -> Result<()> {
+    links::check_restored(tx, ctx, now, (before.type_.as_str(), &before.properties.to_map()))?;
     if is_task(&now.type_) && is_task(&before.type_) {
         check_transition(ctx, now, &now.properties.to_map(), &before.properties.to_map())?;
     }
@@ -229,26 +243,66 @@ fn task_name(id: ObjectId, properties: &Map<String, Value>) -> String {
     text("key").or_else(|| text("title")).map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// Checks a live object before an update. `was` holds its current properties.
-pub(crate) fn before_update(
+/// Checks an update of a live object, which may change nothing. `was` holds its current properties.
+pub(crate) fn check_update(
     tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    (before, was): (&Object, &Map<String, Value>),
+    patch: &ObjectPatch,
+    after: &ObjectDraft,
+) -> Result<()> {
+    let is_guarded = |type_: &str| is_task(type_) || type_ == DISCUSSION_TYPE;
+    if !is_guarded(&before.type_) && !is_guarded(after.type_()) {
+        return Ok(());
+    }
+    let compared = Compared::load(tx, ctx, was, patch)?;
+    links::check_change(tx, ctx, before, &compared.properties, after)?;
+    authority::check_update(tx, ctx, (before, was), &compared, after)?;
+    let changed = (after.type_(), after.properties());
+    links::check_key(ctx, (before.type_.as_str(), was), &compared.properties, changed)?;
+    links::check_type_change(ctx, before, was, after.type_())?;
+    match (is_task(&before.type_), is_task(after.type_())) {
+        (true, true) if compared.may_read => check_transition(ctx, before, was, after.properties()),
+        (true, true) => check_hidden_transition(ctx, before, was, patch, after.properties()),
+        (_, true) if ctx.task_authority(task_workflow(after.properties())) == TaskAuthority::Editor => {
+            Ok(check_new(after.properties())?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Like [`check_transition`], for an author who may not read the status: the same refusal whatever it is, also if it stays.
+fn check_hidden_transition(
     ctx: &WriteContext,
     before: &Object,
     was: &Map<String, Value>,
+    patch: &ObjectPatch,
+    after: &Map<String, Value>,
+) -> Result<()> {
+    let sent = patch.properties.as_ref().and_then(|sent| sent.get(STATUS)).filter(|status| !status.is_null());
+    let Some(to) = sent else { return Ok(()) };
+    match check_transition(ctx, before, was, after) {
+        Ok(()) if was.get(STATUS) != Some(to) => Ok(()),
+        Ok(()) | Err(Error::Conflict { .. }) => Err(Error::Conflict {
+            message: format!(
+                "the task cannot become {to} from its present status, which is shown with the scope `{}` only",
+                Scope::GraphRead
+            ),
+        }),
+        Err(other) => Err(other),
+    }
+}
+
+/// Prepares a checked update of a live object: notifies the workflows of tasks. `was` holds its current properties.
+pub(crate) fn before_update(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    (before, was): (&Object, &Map<String, Value>),
     after: &ObjectDraft,
 ) -> Result<()> {
-    links::check_change(tx, ctx, before, was, after)?;
-    authority::check_update(tx, ctx, before, was, after)?;
     let (was_task, is_task) = (is_task(&before.type_), is_task(after.type_()));
     if !was_task && !is_task {
         return Ok(());
-    }
-    match (was_task, is_task) {
-        (true, true) => check_transition(ctx, before, was, after.properties())?,
-        (_, true) if ctx.task_authority(task_workflow(after.properties())) == TaskAuthority::Editor => {
-            check_new(after.properties())?;
-        }
-        _ => {}
     }
     let left = if was_task { task_workflow(was) } else { None };
     let joined = if is_task { task_workflow(after.properties()) } else { None };
@@ -337,9 +391,14 @@ pub(crate) fn check_authority_of_edges(
     authority::reject_foreign_edges(tx, ctx, edges)
 }
 
+/// Checks that an edge may be changed, deleted or restored.
+pub(crate) fn check_edge(tx: &mut Tx<'_>, ctx: &WriteContext, edge: &Relationship) -> Result<()> {
+    authority::check_edge(tx, ctx, edge)
+}
+
 /// Checks that an edge may be changed, deleted or restored, and notifies the workflows at its ends.
 pub(crate) fn before_edge_change(tx: &mut Tx<'_>, ctx: &WriteContext, edge: &Relationship) -> Result<()> {
-    authority::check_edge(tx, ctx, edge)?;
+    check_edge(tx, ctx, edge)?;
     notify_workflows_of_edges(tx, ctx, std::iter::once((edge.type_.as_str(), edge.from, edge.to)))
 }
 

@@ -76,7 +76,9 @@ impl From<graph::Error> for ApiError {
                 conflict("key_taken", json!({ "type": type_, "key": key, "id": live, "deletedId": deleted }))
             }
             graph::Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
-            graph::Error::MissingScope { scope, .. } | graph::Error::WaitsForDecision { scope, .. } => {
+            graph::Error::MissingScope { scope, .. }
+            | graph::Error::NeedsScope { scope, .. }
+            | graph::Error::WaitsForDecision { scope, .. } => {
                 Self::new(StatusCode::FORBIDDEN, "missing_scope", message)
                     .with_details(json!({ "scope": scope }))
             }

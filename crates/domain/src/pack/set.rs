@@ -177,6 +177,12 @@ impl PackSet {
         self.relationships.contains_key(relationship_type)
     }
 
+    /// Whether relationships of a type may connect objects of these types, as far as the packs say so.
+    pub fn allows_ends(&self, relationship_type: &str, from_type: &str, to_type: &str) -> bool {
+        let fits = |rule: &RelationshipRule| rule.from.accepts(from_type) && rule.to.accepts(to_type);
+        self.relationships.get(relationship_type).is_none_or(|described| described.iter().any(fits))
+    }
+
     /// Returns the described object types, sorted by name.
     pub fn object_types(&self) -> impl Iterator<Item = &str> {
         self.objects.keys().map(String::as_str)

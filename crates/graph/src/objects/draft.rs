@@ -32,20 +32,19 @@ pub struct ObjectDraft {
 
 impl ObjectDraft {
     pub fn new(new: NewObject) -> Result<Self, Invalid> {
-        let mut new = new.check()?;
+        Ok(Self::of_checked(new.check()?))
+    }
+
+    /// The content of a stored object with a change, whose names were checked when they were sent.
+    pub(super) fn of_stored(after: NewObject) -> Result<Self, Invalid> {
+        Ok(Self::of_checked(after.check_stored()?))
+    }
+
+    fn of_checked(mut new: NewObject) -> Self {
         tasks::fill_defaults(&mut new);
         let properties = JsonObject::from_map(&new.properties);
         let text = indexed_text(&new.type_, new.key.as_deref(), &new.labels, &new.properties);
-        Ok(Self {
-            id: None,
-            new,
-            properties,
-            text,
-            imported: false,
-            author: None,
-            embed: true,
-            validated: None,
-        })
+        Self { id: None, new, properties, text, imported: false, author: None, embed: true, validated: None }
     }
 
     /// Sets the id. It must be unused.

@@ -20,6 +20,10 @@ use crate::{
     error::Result,
     relationships,
     tasks::{self, NewTaskCheck, membership},
+    withheld::{
+        limits::{Stored, check_fits, count_sent, refusal_of_size},
+        may_read, refusal_of_change,
+    },
 };
 
 pub fn create(tx: &mut Tx<'_>, ctx: &WriteContext, draft: &ObjectDraft) -> Result<Object> {
@@ -129,14 +133,19 @@ pub fn upsert(tx: &mut Tx<'_>, ctx: &WriteContext, upsert: &Upsert) -> Result<(O
 /// before they write anything, if they continue after an error.
 pub fn check_restored(tx: &mut Tx<'_>, ctx: &WriteContext, id: ObjectId, patch: &ObjectPatch) -> Result<()> {
     let locked = rows::lock(tx, ctx.project.id, id)?.ok_or_else(|| Error::not_found("object", id))?;
-    match patch.apply(&locked.object) {
-        Some(after) => {
-            let draft = ObjectDraft::new(after)?;
-            draft.check(ctx)?;
-            tasks::check_restored(ctx, &locked.object, &draft)
-        }
-        None => Ok(()),
+    let before = locked.object.properties.to_map();
+    let stored = Stored { properties: &before, labels: &locked.object.labels };
+    check_fits(tx, ctx, (id.0, stored), patch.properties.as_ref())?;
+    let after = match patch.apply_to(&locked.object, &before) {
+        Some(after) => after,
+        None if may_read(tx, ctx)? => return Ok(()),
+        None => patch.after(&locked.object, &before),
+    };
+    let draft = ObjectDraft::of_stored(after).map_err(|error| refusal_of_size(tx, ctx, error))?;
+    if let Err(error) = draft.check(ctx) {
+        return Err(refusal_of_change(tx, ctx, &before, patch.properties.as_ref(), error));
     }
+    tasks::check_restored(tx, ctx, &locked.object, &draft)
 }
 
 /// Updates a live object. If nothing would change, returns it without writing a version.
@@ -153,13 +162,21 @@ fn apply_patch(
 ) -> Result<(Object, UpsertOutcome)> {
     let LockedObject { no, object: before } = current;
     let properties = before.properties.to_map();
-    let Some(after) = patch.apply_to(&before, &properties) else {
-        return Ok((before, UpsertOutcome::Unchanged));
+    let stored = Stored { properties: &properties, labels: &before.labels };
+    count_sent(tx, ctx, (before.id.0, stored), patch.properties.as_ref())?;
+    let (after, is_changed) = match patch.apply_to(&before, &properties) {
+        Some(after) => (after, true),
+        None if may_read(tx, ctx)? => return Ok((before, UpsertOutcome::Unchanged)),
+        // Whoever may not read gets the answer that a change would get: otherwise the answer to a guess would tell whether
+        // it is what is stored.
+        None => (patch.after(&before, &properties), false),
     };
-    let draft = ObjectDraft::new(after)?;
+    let draft = ObjectDraft::of_stored(after).map_err(|error| refusal_of_size(tx, ctx, error))?;
     let after = &draft.new;
-    if after.type_ != before.type_ || !ctx.skips_packs(&before.type_) {
-        draft.check(ctx)?;
+    if (after.type_ != before.type_ || !ctx.skips_packs(&before.type_))
+        && let Err(error) = draft.check(ctx)
+    {
+        return Err(refusal_of_change(tx, ctx, &properties, patch.properties.as_ref(), error));
     }
     if after.type_ != before.type_ {
         relationships::check_edge_types(tx, ctx, before.id, &after.type_)?;
@@ -170,7 +187,11 @@ fn apply_patch(
     {
         return Err(Error::KeyTaken { type_: after.type_.clone(), key: key.clone(), id });
     }
-    tasks::before_update(tx, ctx, &before, &properties, &draft)?;
+    tasks::check_update(tx, ctx, (&before, &properties), patch, &draft)?;
+    if !is_changed {
+        return Ok((before, UpsertOutcome::Unchanged));
+    }
+    tasks::before_update(tx, ctx, (&before, &properties), &draft)?;
 
     let now = ctx.timestamp_after(before.updated_at);
     let next = Object {

@@ -1,10 +1,12 @@
 //! Restoring deleted relationships inside a transaction.
 
-use emergent_domain::{change::ChangeKind, ids::RelationshipId, relationship::Relationship};
+use emergent_domain::{
+    change::ChangeKind, ids::RelationshipId, invalid::Invalid, relationship::Relationship,
+};
 use emergent_store::{Tx, feed, objects as object_rows, relationships as rows, revert};
 
 use super::write::new_change;
-use crate::{Error, WriteContext, error::Result, tasks};
+use crate::{Error, WriteContext, error::Result, tasks, withheld::refusal_of_stored};
 
 /// Restores a deleted edge with its last content. A live edge is returned unchanged.
 pub fn restore(tx: &mut Tx<'_>, ctx: &WriteContext, id: RelationshipId) -> Result<Relationship> {
@@ -18,7 +20,10 @@ pub fn restore(tx: &mut Tx<'_>, ctx: &WriteContext, id: RelationshipId) -> Resul
         return Err(Error::Conflict { message });
     }
     // The packs or the types of its ends may have changed since it was deleted.
-    check_between_live_ends(tx, ctx, &edge)?;
+    if let Err(error) = check_between_live_ends(tx, ctx, &edge) {
+        let shown = || Invalid::new("", "its content no longer conforms to the packs of the project");
+        return Err(refusal_of_stored(tx, ctx, error, shown));
+    }
     let content = edge.clone();
     restore_tombstone(tx, ctx, edge, &content)
 }

@@ -16,9 +16,18 @@ use emergent_store::{
     objects::{self as object_rows, EndObject},
     relationships as rows,
 };
+use serde_json::{Map, Value};
 
 use super::{RelationshipDraft, draft::EndObjects};
-use crate::{Error, WriteContext, error::Result, tasks};
+use crate::{
+    Error, WriteContext,
+    error::Result,
+    tasks,
+    withheld::{
+        limits::{Stored, count_sent, refusal_of_size},
+        may_read, refusal_of_change, refusal_of_ends, refusal_of_stored,
+    },
+};
 
 /// Returns the edge, and whether it was created by this call.
 pub fn create(
@@ -27,7 +36,7 @@ pub fn create(
     draft: &RelationshipDraft,
 ) -> Result<(Relationship, bool)> {
     let ends = lock_ends(tx, ctx, std::slice::from_ref(draft))?;
-    let mut edges = to_relationships(ctx, std::slice::from_ref(draft), &ends)?;
+    let mut edges = to_relationships(tx, ctx, std::slice::from_ref(draft), &ends)?;
     tasks::check_new_edges(tx, ctx, &mut edges)?;
     let edges = edges.into_iter().collect::<Result<Vec<_>, Invalid>>()?;
     Ok(insert(tx, ctx, edges)?.remove(0))
@@ -35,16 +44,28 @@ pub fn create(
 
 /// Converts the drafts to edges, each with its own validation error.
 fn to_relationships(
+    tx: &mut Tx<'_>,
     ctx: &WriteContext,
     drafts: &[RelationshipDraft],
     ends: &EndObjects,
 ) -> Result<Vec<Result<Relationship, Invalid>>> {
-    let convert = |draft: &RelationshipDraft| match draft.to_relationship(ctx, ends) {
-        Ok(edge) => Ok(Ok(edge)),
-        Err(Error::Invalid(invalid)) => Ok(Err(invalid)),
-        Err(other) => Err(other),
+    let mut convert = |draft: &RelationshipDraft| {
+        let error = match draft.to_relationship(ctx, ends) {
+            Ok(edge) => return Ok(Ok(edge)),
+            Err(error) => error,
+        };
+        let refusal = match (ends.get(&draft.new.from), ends.get(&draft.new.to)) {
+            (Some(from), Some(to)) => {
+                refusal_of_ends(tx, ctx, draft.type_(), (&from.type_, &to.type_), error)
+            }
+            _ => error,
+        };
+        match refusal {
+            Error::Invalid(invalid) => Ok(Err(invalid)),
+            other => Err(other),
+        }
     };
-    drafts.iter().map(convert).collect()
+    drafts.iter().map(&mut convert).collect()
 }
 
 /// Creates each edge independently. An error in one does not affect the others.
@@ -79,7 +100,7 @@ pub(crate) fn create_between(
     drafts: &[RelationshipDraft],
     ends: &EndObjects,
 ) -> Result<Vec<Result<(Relationship, bool)>>> {
-    let mut checked = to_relationships(ctx, drafts, ends)?;
+    let mut checked = to_relationships(tx, ctx, drafts, ends)?;
     tasks::check_new_edges(tx, ctx, &mut checked)?;
     let mut good = Vec::with_capacity(drafts.len());
     let refused: Vec<Option<Invalid>> = checked
@@ -109,7 +130,7 @@ pub fn create_all(
     drafts: &[RelationshipDraft],
 ) -> Result<Vec<(Relationship, bool)>> {
     let ends = lock_ends(tx, ctx, drafts)?;
-    let mut edges = to_relationships(ctx, drafts, &ends)?;
+    let mut edges = to_relationships(tx, ctx, drafts, &ends)?;
     tasks::check_new_edges(tx, ctx, &mut edges)?;
     let edges = crate::bulk::all_or_first_error(edges.into_iter(), "relationships")?;
     insert(tx, ctx, edges)
@@ -131,7 +152,7 @@ pub fn create_all_between_new(
         return create_all(tx, ctx, drafts);
     }
     notify_workflows(tx, ctx, drafts)?;
-    let mut edges = to_relationships(ctx, drafts, ends)?;
+    let mut edges = to_relationships(tx, ctx, drafts, ends)?;
     tasks::check_authority_of_edges(tx, ctx, &mut edges)?;
     let edges = crate::bulk::all_or_first_error(edges.into_iter(), "relationships")?;
     insert(tx, ctx, edges)
@@ -189,14 +210,20 @@ pub fn update(
     patch: &RelationshipPatch,
 ) -> Result<Relationship> {
     let before = lock_live(tx, ctx, id, patch.expected_version)?;
-    let Some((properties, weight)) = patch.apply(&before) else { return Ok(before) };
-    check_properties(&properties)?;
-    if ctx.project.strict || ctx.packs.describes_relationship(&before.type_) {
-        let ends = object_rows::find_live(tx, ctx.project.id, &[before.from, before.to])?;
-        if let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to)) {
-            ctx.check_relationship(&before.type_, (&from.type_, &to.type_), &properties)?;
+    let stored = Stored { properties: &before.properties.to_map(), labels: &[] };
+    count_sent(tx, ctx, (id.0, stored), patch.properties.as_ref())?;
+    let (properties, weight) = match patch.apply(&before) {
+        Some(after) => after,
+        None if may_read(tx, ctx)? => return Ok(before),
+        // Whoever may not read gets the answer that a change would get.
+        None => {
+            check_pack(tx, ctx, &before, patch, &before.properties.to_map())?;
+            tasks::check_edge(tx, ctx, &before)?;
+            return Ok(before);
         }
-    }
+    };
+    check_properties(&properties).map_err(|error| refusal_of_size(tx, ctx, error))?;
+    check_pack(tx, ctx, &before, patch, &properties)?;
     tasks::before_edge_change(tx, ctx, &before)?;
     let next = Relationship {
         properties: JsonObject::from_map(&properties),
@@ -210,6 +237,27 @@ pub fn update(
     rows::update(tx, &next)?;
     feed::append(tx, next.project, &[new_change(ChangeKind::RelationshipUpdated, &next)])?;
     Ok(next)
+}
+
+/// Checks the properties of an edge after an update against the packs.
+fn check_pack(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    before: &Relationship,
+    patch: &RelationshipPatch,
+    properties: &Map<String, Value>,
+) -> Result<()> {
+    if !ctx.project.strict && !ctx.packs.describes_relationship(&before.type_) {
+        return Ok(());
+    }
+    let ends = object_rows::find_live(tx, ctx.project.id, &[before.from, before.to])?;
+    let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to)) else { return Ok(()) };
+    let Err(error) = ctx.check_relationship(&before.type_, (&from.type_, &to.type_), properties) else {
+        return Ok(());
+    };
+    let error = refusal_of_ends(tx, ctx, &before.type_, (&from.type_, &to.type_), error);
+    let (stored, sent) = (before.properties.to_map(), patch.properties.as_ref());
+    Err(refusal_of_change(tx, ctx, &stored, sent, error))
 }
 
 /// Deletes a live edge. Returns the tombstone.
@@ -270,15 +318,17 @@ fn check_ends(
     for (_, edge) in edges {
         let (from, to) = (type_of(edge.from), type_of(edge.to));
         let properties = edge.properties.to_map();
-        ctx.check_relationship(&edge.type_, (from, to), &properties).map_err(|error| match error {
-            Error::Invalid(invalid) => {
-                let reason = &invalid.problems[0].reason;
-                let reason =
-                    format!("the object has an edge that the type `{new_type}` does not allow: {reason}");
-                Error::Invalid(Invalid::new("type", reason))
-            }
-            other => other,
-        })?;
+        if let Err(error) = ctx.check_relationship(&edge.type_, (from, to), &properties) {
+            let refusal = format!("the object has an edge that the type `{new_type}` does not allow");
+            let error = match error {
+                Error::Invalid(invalid) => {
+                    let reason = format!("{refusal}: {}", invalid.problems[0].reason);
+                    Error::Invalid(Invalid::new("type", reason))
+                }
+                other => other,
+            };
+            return Err(refusal_of_stored(tx, ctx, error, || Invalid::new("type", refusal)));
+        }
     }
     Ok(())
 }

@@ -193,7 +193,7 @@ pub(super) fn restore(
             properties: before.properties.clone(),
             ..object
         };
-        let restored = check(ctx, now, before)
+        let restored = check(tx, ctx, now, before)
             .and_then(|()| objects::restore_tombstone(tx, ctx, LockedObject { no, object: tombstone }));
         match restored {
             Ok(next) => report.add_reverted(Entity::object(now), UndoAction::Restored, next.version),
@@ -208,7 +208,7 @@ pub(super) fn restore(
 
 /// Validates an object before it is restored. As in every restore, unchanged content is not
 /// validated again.
-fn check(ctx: &WriteContext, now: &Object, before: &Object) -> Result<()> {
+fn check(tx: &mut Tx<'_>, ctx: &WriteContext, now: &Object, before: &Object) -> Result<()> {
     let properties = before.properties.to_map();
     let same = now.type_ == before.type_
         && patch::canonical_json(&Value::Object(now.properties.to_map()))
@@ -216,5 +216,5 @@ fn check(ctx: &WriteContext, now: &Object, before: &Object) -> Result<()> {
     if !same {
         ctx.check_object(&before.type_, &properties)?;
     }
-    tasks::check_reverted(ctx, now, before)
+    tasks::check_reverted(tx, ctx, now, before)
 }

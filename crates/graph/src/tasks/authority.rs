@@ -18,7 +18,12 @@ use emergent_store::{Tx, agents, relationships as edge_rows, runs, tasks as rows
 use serde_json::{Map, Value};
 
 use super::{is_task, task_name, task_workflow};
-use crate::{Error, WriteContext, error::Result, objects::ObjectDraft};
+use crate::{
+    Error, WriteContext,
+    error::Result,
+    objects::ObjectDraft,
+    withheld::{Compared, may_read},
+};
 
 /// Returns what the author may do to the tasks of a workflow, or to tasks without one.
 fn load_authority(
@@ -68,12 +73,13 @@ fn is_outsider(tx: &mut Tx<'_>, ctx: &WriteContext, workflow: Option<WorkflowId>
     Ok(load_authority(tx, ctx, workflow)? == TaskAuthority::Outsider)
 }
 
-/// Checks a change of an object that was or becomes a task or a discussion. `was` has its current properties.
+/// Checks a change of an object that was or becomes a task or a discussion. `was` has its current properties, `compared`
+/// those that the change is compared with.
 pub(super) fn check_update(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
-    before: &Object,
-    was: &Map<String, Value>,
+    (before, was): (&Object, &Map<String, Value>),
+    compared: &Compared<'_>,
     after: &ObjectDraft,
 ) -> Result<()> {
     if before.type_ == DISCUSSION_TYPE && after.type_() != DISCUSSION_TYPE {
@@ -86,12 +92,14 @@ pub(super) fn check_update(
         return Ok(());
     }
     if !is_task(after.type_()) {
-        return Err(missing_scope(format!("the task `{}`", task_name(before.id, was)), workflow));
+        let what = task_label(&task_name(before.id, was), compared.may_read);
+        return Err(missing_scope(tx, ctx, what, workflow));
     }
-    let was = is_task(&before.type_).then_some(was);
+    let named = if compared.may_read { format!(" `{workflow}`") } else { String::new() };
+    let was = is_task(&before.type_).then_some(&*compared.properties);
     let problems = find_outsider_changes(was, after.properties()).into_iter().map(|property| {
         let reason = format!(
-            "belongs to the workflow `{workflow}` of the task: changing it needs the scope `{WORKFLOW_SCOPE}`"
+            "belongs to the workflow{named} of the task: changing it needs the scope `{WORKFLOW_SCOPE}`"
         );
         Problem::new(format!("properties.{property}"), reason)
     });
@@ -154,7 +162,8 @@ fn check_existence(tx: &mut Tx<'_>, ctx: &WriteContext, object: &Object, is_live
         if let Some(id) = workflow
             && is_outsider(tx, ctx, workflow)?
         {
-            return Err(missing_scope(format!("the task `{}`", task_name(object.id, &properties)), id));
+            let what = task_label(&task_name(object.id, &properties), may_read(tx, ctx)?);
+            return Err(missing_scope(tx, ctx, what, id));
         }
     }
     let mut others: Vec<ObjectId> = Vec::new();
@@ -164,7 +173,8 @@ fn check_existence(tx: &mut Tx<'_>, ctx: &WriteContext, object: &Object, is_live
     }
     match TaskEnds::load(tx, ctx, &others)?.foreign(&others) {
         Some((name, workflow)) => {
-            Err(missing_scope(format!("the task `{name}`, which waits for it,"), workflow))
+            let what = format!("{}, which waits for it,", task_label(&name, may_read(tx, ctx)?));
+            Err(missing_scope(tx, ctx, what, workflow))
         }
         None => Ok(()),
     }
@@ -191,7 +201,9 @@ fn check_discussion_removal(
             let task = properties.get("task_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
             let tasks: Vec<ObjectId> = task.into_iter().collect();
             match TaskEnds::load(tx, ctx, &tasks)?.foreign(&tasks) {
-                Some((_, workflow)) => Err(missing_scope(format!("the discussion `{id}`"), workflow)),
+                Some((_, workflow)) => {
+                    Err(missing_scope(tx, ctx, format!("the discussion `{id}`"), workflow))
+                }
                 None => Ok(()),
             }
         }
@@ -206,14 +218,16 @@ pub(super) fn check_edge(tx: &mut Tx<'_>, ctx: &WriteContext, edge: &Relationshi
     let ends = [edge.from, edge.to];
     match TaskEnds::load(tx, ctx, &ends)?.foreign(&ends) {
         Some((name, workflow)) => {
-            let what = format!("the task `{name}`, at an end of this `{}` relationship,", edge.type_);
-            Err(missing_scope(what, workflow))
+            let task = task_label(&name, may_read(tx, ctx)?);
+            let what = format!("{task}, at an end of this `{}` relationship,", edge.type_);
+            Err(missing_scope(tx, ctx, what, workflow))
         }
         None => Ok(()),
     }
 }
 
-/// Rejects those of the new edges that the author may not create. One that exists is not created again.
+/// Rejects those of the new edges that the author may not create. One that exists is not created again, which is told to
+/// those only who may read.
 pub(super) fn reject_foreign_edges(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
@@ -236,11 +250,14 @@ pub(super) fn reject_foreign_edges(
         else {
             continue;
         };
-        if edge_rows::find(tx, from, &type_, to)?.is_none() {
-            let reason = format!(
-                "the task `{name}` belongs to the workflow `{workflow}`: a `{type_}` relationship of it needs the \
-                 scope `{WORKFLOW_SCOPE}`"
-            );
+        let may_read = may_read(tx, ctx)?;
+        if !may_read || edge_rows::find(tx, from, &type_, to)?.is_none() {
+            let belongs = match may_read {
+                true => format!("the task `{name}` belongs to the workflow `{workflow}`"),
+                false => "the task belongs to a workflow".to_owned(),
+            };
+            let reason =
+                format!("{belongs}: a `{type_}` relationship of it needs the scope `{WORKFLOW_SCOPE}`");
             *edge = Err(Invalid::new(field, reason));
         }
     }
@@ -277,6 +294,17 @@ impl TaskEnds {
     }
 }
 
-fn missing_scope(what: String, workflow: WorkflowId) -> Error {
-    Error::MissingScope { what, workflow, scope: WORKFLOW_SCOPE }
+/// A task in an error. Its name is for those only who may read it.
+fn task_label(name: &str, may_read: bool) -> String {
+    if may_read { format!("the task `{name}`") } else { "the task".to_owned() }
+}
+
+/// The error about something of a workflow, which is named to those only who may read it.
+fn missing_scope(tx: &mut Tx<'_>, ctx: &WriteContext, what: String, workflow: WorkflowId) -> Error {
+    match may_read(tx, ctx) {
+        Ok(may_read) => {
+            Error::MissingScope { what, workflow: may_read.then_some(workflow), scope: WORKFLOW_SCOPE }
+        }
+        Err(error) => error,
+    }
 }

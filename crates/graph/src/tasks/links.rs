@@ -6,7 +6,7 @@ use emergent_domain::{
     ids::WorkflowId,
     invalid::{Invalid, Problem},
     object::Object,
-    task_links::{LinkAuthor, RefusedLink, find_refused_links},
+    task_links::{LinkAuthor, RefusedLink, find_link_of_task, find_refused_links},
 };
 use emergent_store::{Tx, runs, workflows};
 use serde_json::{Map, Value};
@@ -66,7 +66,7 @@ impl LinkCheck {
     }
 }
 
-/// Checks a change of an object. `was` holds its current properties.
+/// Checks a change of an object. `was` holds the properties that the change is compared with.
 pub(super) fn check_change(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
@@ -78,4 +78,64 @@ pub(super) fn check_change(
     let was = (before.type_ == after.type_()).then_some(was);
     let is_needed = is_task(after.type_()) && task_workflow(after.properties()).is_some();
     Ok(LinkCheck::load(tx, ctx, is_needed)?.check(after.type_(), was, after.properties())?)
+}
+
+/// Checks that a change leaves a task with links a task.
+pub(super) fn check_type_change(
+    ctx: &WriteContext,
+    before: &Object,
+    was: &Map<String, Value>,
+    after_type: &str,
+) -> Result<(), Invalid> {
+    if before.type_ == after_type || ctx.may_link() {
+        return Ok(());
+    }
+    match find_link_of_task(&before.type_, was) {
+        Some(link) => Err(Invalid::new(
+            "type",
+            format!(
+                "cannot change: `properties.{link}` links this task to its workflow or run; cancel the workflow or skip \
+                 the task if it is not to be done"
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a task of a workflow keeps its key. The tasks that name it, approval rules and people call it by this key, so
+/// that another one would free it from what they say. `was` holds the properties of the task, `compared` those that the
+/// change is compared with.
+pub(super) fn check_key(
+    ctx: &WriteContext,
+    (type_before, was): (&str, &Map<String, Value>),
+    compared: &Map<String, Value>,
+    (type_after, after): (&str, &Map<String, Value>),
+) -> Result<(), Invalid> {
+    let stays_in_workflow = is_task(type_before) && is_task(type_after) && task_workflow(was).is_some();
+    if !stays_in_workflow || ctx.may_link() || key(compared) == key(after) {
+        return Ok(());
+    }
+    Err(Invalid::new(
+        "properties.key",
+        "cannot change: it names the task in its workflow; change `title` instead, or create another task",
+    ))
+}
+
+fn key(properties: &Map<String, Value>) -> Option<&Value> {
+    properties.get("key").filter(|key| !key.is_null())
+}
+
+/// Checks the content that a deleted object is restored with, which may be that of another version.
+pub(super) fn check_restored(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    deleted: &Object,
+    (type_, properties): (&str, &Map<String, Value>),
+) -> Result<()> {
+    let was = deleted.properties.to_map();
+    let is_needed = is_task(type_) && task_workflow(properties).is_some();
+    let same_type = (deleted.type_ == type_).then_some(&was);
+    LinkCheck::load(tx, ctx, is_needed)?.check(type_, same_type, properties)?;
+    check_key(ctx, (deleted.type_.as_str(), &was), &was, (type_, properties))?;
+    Ok(check_type_change(ctx, deleted, &was, type_)?)
 }

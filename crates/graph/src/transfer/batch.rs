@@ -32,6 +32,7 @@ use super::{
 use crate::{
     Error, Graph, WriteContext, objects,
     validation::{MayBePending, PendingValidation},
+    withheld::may_read,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -360,9 +361,11 @@ impl<'a> ObjectBatch<'a> {
         changes: &[(u64, ObjectId, &ObjectPatch)],
         outcome: &mut BatchOutcome,
     ) -> Result<(), BatchError> {
+        // Whoever may not read gets the answer that a change would get, which only the update finds out.
+        let may_read = may_read(tx, self.ctx)?;
         for (number, id, patch) in changes {
             let before = self.current.get(id);
-            if before.is_some_and(|before| patch.apply(before).is_none()) {
+            if may_read && before.is_some_and(|before| patch.apply(before).is_none()) {
                 outcome.objects.unchanged += 1;
                 continue;
             }

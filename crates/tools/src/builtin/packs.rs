@@ -184,7 +184,7 @@ async fn assign(_: ToolContext, input: AssignInput) -> CallResult {
             Ok(id) => id,
             Err(_) => find_by_name(tx, project, &input.id)?,
         };
-        let pack = packs::assign(tx, project, id, writer.now)?;
+        let pack = packs::assign_by(tx, writer, id)?;
         Ok(json!({ "pack": pack_json(&pack, &FieldSelection::default()) }))
     })
 }
