@@ -8,7 +8,7 @@ use serde_json::Map;
 
 use crate::{
     agent::AgentView, bulk::BulkItem, document::DocumentView, object::ObjectView,
-    relationship::RelationshipView,
+    relationship::RelationshipView, subgraph::SubgraphView,
 };
 
 /// A view of something that is written, in the form for whoever may not read it. Every field that the request could
@@ -86,6 +86,13 @@ impl Withhold for AgentView {
             warnings: Vec::new(),
             withheld: true,
         }
+    }
+}
+
+impl Withhold for SubgraphView {
+    /// Keeps the objects, which are new. The relationships may have been there before.
+    fn withhold(self) -> Self {
+        Self { relationships: self.relationships.withhold(), ..self }
     }
 }
 

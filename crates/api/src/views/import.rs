@@ -21,6 +21,15 @@ impl IntoView<ImportView> for ImportProgress {
     }
 }
 
+/// The progress of an import for a caller who may not read. How many lines changed nothing would tell whether what they say
+/// is what is stored.
+pub(crate) fn without_unchanged(mut progress: ImportProgress) -> ImportProgress {
+    for counts in [&mut progress.objects, &mut progress.relationships] {
+        counts.updated += std::mem::take(&mut counts.unchanged);
+    }
+    progress
+}
+
 impl IntoView<CountsView> for Counts {
     fn into_view(self) -> CountsView {
         let counts = self;

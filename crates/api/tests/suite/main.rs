@@ -69,6 +69,7 @@ mod triggers;
 mod typed_output;
 mod web_pages;
 mod webhooks;
+mod withheld_sizes;
 mod workflow_budgets;
 mod workflow_lists;
 mod write_answers;

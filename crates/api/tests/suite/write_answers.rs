@@ -109,6 +109,123 @@ both_engines! {
         assert_withheld(&writer.delete("/api/admin/agents/seller").await, "deleting an agent");
     }
 
+    async fn a_relationship_that_a_subgraph_finds_is_not_told(db: TestDb) {
+        let server = Server::start(&db).await;
+        let Written { object, other, relationship, .. } = write(&server.admin()).await;
+        let body = json!({
+            "objects": [{ "ref": "mine", "type": "Note", "properties": { "mine": 1 } }],
+            "relationships": [{ "type": "knows", "fromId": object, "toId": other }],
+        });
+        let answer = client(&server, &WRITES).await.post("/api/graph/subgraph", body.clone()).await;
+        let made = answer.is(201);
+        assert!(!answer.text.contains(SECRET) && !answer.text.contains("0.125"), "{}", answer.text);
+        assert_eq!((&made["relationships"][0]["id"], &made["relationships"][0]["withheld"]), (&json!(relationship), &json!(true)));
+        assert_eq!((&made["objects"][0]["properties"]["mine"], &made["objects"][0]["withheld"]), (&json!(1), &Value::Null));
+        let reader = client(&server, &[Scope::GraphWrite, Scope::GraphRead]).await;
+        assert!(reader.post("/api/graph/subgraph", body).await.text.contains(SECRET));
+    }
+
+    async fn a_refused_write_tells_nothing_of_what_others_wrote(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let Written { object, other, relationship, .. } = write(&admin).await;
+        let numbers = json!({ "type": "object", "properties": { "name": { "type": "number" }, "mine": { "type": "number" } } });
+        let closed = json!({ "type": "object", "additionalProperties": false, "properties": { "mine": {} } });
+        let writer = client(&server, &WRITES).await;
+        let reader = client(&server, &[Scope::GraphWrite, Scope::GraphRead]).await;
+        let peer = Peer::modern(client(&server, &WRITES).await);
+        for (version, schema) in [("1.0.0", numbers), ("2.0.0", closed)] {
+            let pack = json!({
+                "name": "own", "version": version, "objectTypeSchemas": { "Note": schema, "Strict": schema },
+                "relationshipTypeSchemas": { "knows": { "from": "*", "to": "*", "properties": schema } },
+            });
+            // Whoever may only write stores a pack, and does not choose those that apply.
+            let pack = writer.post("/api/template-packs", pack).await.is(201)["id"].as_str().unwrap().to_owned();
+            let path = format!("/api/template-packs/{pack}");
+            assert_eq!(writer.post(&format!("{path}/assign"), json!({})).await.refused(403, "missing_scope")["details"]["scope"], "graph:read");
+            let assigned = peer.call("schema_pack_assign", json!({ "id": format!("own@{version}") })).await;
+            assert!(assigned["isError"] == true && assigned.to_string().contains("graph:read"), "{assigned}");
+            // The right to administer is none to read.
+            let administrator = Peer::modern(client(&server, &[Scope::GraphWrite, Scope::AdminWrite]).await);
+            let assigned = administrator.call("schema_pack_assign", json!({ "id": format!("own@{version}") })).await;
+            assert!(assigned["isError"] == true && assigned.to_string().contains("graph:read"), "{assigned}");
+            assert_eq!(admin.get(&path).await.is(200)["assigned"], false);
+            reader.post(&format!("{path}/assign"), json!({})).await.is(200);
+            writer.delete(&format!("{path}/assign")).await.refused(403, "missing_scope");
+
+            let edges = "/api/graph/relationships";
+            let change = json!({ "properties": { "mine": "x", "z": 1 } });
+            let line = json!({ "kind": "object", "type": "Note", "key": "old", "properties": change["properties"] }).to_string();
+            let imported = writer.raw(Method::POST, "/api/graph/import", "application/x-ndjson", line).await;
+            let mut texts = vec![imported.text.clone()];
+            for (method, path, body) in [
+                (Method::PATCH, format!("/api/graph/objects/{object}"), change.clone()),
+                (Method::PATCH, format!("/api/graph/objects/{object}"), json!({ "type": "Strict" })),
+                (Method::PUT, "/api/graph/objects/upsert".to_owned(), json!({ "type": "Note", "key": "old", "properties": change["properties"] })),
+                (Method::PATCH, format!("{edges}/{relationship}"), change.clone()),
+            ] {
+                let answer = writer.json(method, &path, body).await;
+                answer.refused(400, "invalid");
+                texts.push(answer.text);
+            }
+            for (tool, input) in [
+                ("entities_update", json!({ "id": object, "properties": change["properties"] })),
+                ("entities_create", json!({ "type": "Note", "key": "old", "properties": change["properties"], "merge": true })),
+                ("relationships_update", json!({ "type": "knows", "fromId": object, "toId": other, "properties": change["properties"] })),
+            ] {
+                let answer = peer.call(tool, input).await;
+                assert_eq!(answer["isError"], true, "{tool}: {answer}");
+                texts.push(answer.to_string());
+            }
+            for text in &texts {
+                assert!(!text.contains(SECRET) && !text.contains("properties.name"), "{text}");
+                assert!(text.contains("graph:read"), "{text}");
+            }
+            // What it sent itself is named.
+            assert!(texts[1].contains(if version == "1.0.0" { "properties.mine" } else { "properties.z" }), "{}", texts[1]);
+            let whole = reader.patch(&format!("/api/graph/objects/{object}"), change).await;
+            whole.refused(400, "invalid");
+            assert!(whole.text.contains("properties.name"), "{}", whole.text);
+            reader.delete(&format!("{path}/assign")).await.is(200);
+        }
+    }
+
+    async fn a_refused_relationship_tells_nothing_of_its_ends(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let hidden = admin.object(SECRET, "a", json!({})).await;
+        let other = admin.object("Note", "b", json!({})).await;
+        let stored = admin.edge("knows", &hidden, &other).await;
+        let numbers = json!({ "type": "object", "properties": { "n": { "type": "number" } } });
+        let pack = json!({
+            "name": "own", "version": "1.0.0", "objectTypeSchemas": {},
+            "relationshipTypeSchemas": { "knows": { "from": ["Note"], "to": ["Note"], "properties": numbers } },
+        });
+        let pack = admin.post("/api/template-packs", pack).await.is(201)["id"].as_str().unwrap().to_owned();
+        admin.post(&format!("/api/template-packs/{pack}/assign"), json!({})).await.is(200);
+        let writer = client(&server, &[Scope::GraphWrite]).await;
+        let reader = client(&server, &[Scope::GraphWrite, Scope::GraphRead]).await;
+        let edge = json!({ "type": "knows", "fromId": hidden, "toId": other });
+        let several = json!({ "relationships": [edge] });
+        let subgraph = json!({ "objects": [{ "ref": "new", "type": "Note" }], "relationships": [edge] });
+        for (method, path, body) in [
+            (Method::POST, "/api/graph/relationships".to_owned(), edge),
+            (Method::POST, "/api/graph/relationships/bulk".to_owned(), several),
+            (Method::POST, "/api/graph/subgraph".to_owned(), subgraph),
+            (Method::PATCH, format!("/api/graph/relationships/{stored}"), json!({ "properties": { "n": 1 } })),
+        ] {
+            let refused = writer.json(method.clone(), &path, body.clone()).await;
+            assert!(!refused.text.contains(SECRET) && refused.text.contains("graph:read"), "{path}: {}", refused.text);
+            let told = reader.json(method, &path, body).await;
+            assert!(told.text.contains(SECRET), "{path}: {}", told.text);
+        }
+        // What the request sent itself is named.
+        let (a, b) = (admin.object("Note", "c", json!({})).await, other);
+        let wrong = json!({ "type": "knows", "fromId": a, "toId": b, "properties": { "n": "x" } });
+        let refused = writer.post("/api/graph/relationships", wrong).await;
+        assert_eq!(refused.refused(400, "invalid")["details"][0]["field"], "properties.n", "{}", refused.text);
+    }
+
     async fn no_route_that_writes_tells_what_others_wrote(db: TestDb) {
         let server = Server::start(&db).await;
         let written = write(&server.admin()).await;

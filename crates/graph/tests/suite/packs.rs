@@ -3,14 +3,17 @@
 use crate::support;
 
 use emergent_domain::{
+    author::Author,
     cursor::Page,
     ids::PackId,
-    object::ObjectPatch,
+    object::{NewObject, ObjectPatch},
     pack::TemplatePack,
     project::ProjectPatch,
     relationship::{NewRelationship, RelationshipPatch},
+    token::Scope,
 };
-use emergent_graph::{Error, Graph, StoredPack};
+use emergent_graph::{Actor, Error, Graph, StoredPack, packs};
+use emergent_store::Tx;
 use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 use support::*;
@@ -51,7 +54,7 @@ async fn names(graph: &Graph, harness: &Harness) -> Vec<(String, String, bool)> 
 
 both_engines! {
     async fn what_an_assigned_pack_describes_is_checked_on_every_write(db: TestDb) {
-        let harness = Harness::new(&db).await;
+        let harness = Harness::new(&db).await.into_system();
         let graph = &harness.graph;
         let before = harness.object(new("Task", "old", json!({ "priority": "none" }))).await;
         assigned(&harness, tasks("1.0.0", 10)).await;
@@ -81,6 +84,43 @@ both_engines! {
         assert!(problem(graph.update_object(harness.actor, good.id, retype.clone()).await).starts_with("type: the object has an edge"));
         graph.delete_relationship(harness.actor, made.id, None).await.unwrap();
         assert_eq!(graph.update_object(harness.actor, good.id, retype).await.unwrap().type_, "Person");
+    }
+
+    async fn a_pack_answers_no_guess_of_whoever_may_not_read(db: TestDb) {
+        let harness = Harness::new(&db).await.into_system();
+        let graph = &harness.graph;
+        let stored = NewObject { status: Some("open".into()), labels: vec!["a".into()], ..new("Task", "old", json!({ "pin": 4711 })) };
+        let stored = harness.object(stored).await;
+        let other = harness.object(new("Task", "other", json!({ "priority": 1 }))).await;
+        let made = graph.create_relationship(harness.actor, NewRelationship { properties: map(json!({ "since": 1 })), ..edge("blocks", stored, other) }).await.unwrap().0;
+        assigned(&harness, tasks("1.0.0", 10)).await;
+        let (token, _) = graph.create_token("t", [Scope::GraphWrite].into(), Some(harness.project()), None).await.unwrap();
+        let writer = Actor { author: Author::Token { id: token.id }, ..harness.actor };
+        let change = |value: Value| ObjectPatch { properties: Some(map(value)), ..ObjectPatch::default() };
+        let status = |status: &str| ObjectPatch { status: Some(Some(status.to_owned())), ..ObjectPatch::default() };
+        let labels = |label: &str| ObjectPatch { labels: Some(vec![label.to_owned()]), ..ObjectPatch::default() };
+        for (right, wrong) in [
+            (change(json!({ "pin": 4711 })), change(json!({ "pin": 1 }))),
+            (change(json!({ "gone": null })), change(json!({ "gone": 1 }))),
+            (status("open"), status("closed")),
+            (labels("a"), labels("b")),
+        ] {
+            let update = async |patch| problem(graph.update_object(writer, stored, patch).await);
+            assert_eq!(update(right).await, update(wrong).await);
+        }
+        for pin in [4711, 1] {
+            let sent = || new("Task", "old", json!({ "pin": pin }));
+            assert!(graph.upsert_object(writer, sent()).await.is_err(), "{pin}");
+            let line = json!({ "kind": "object", "type": "Task", "key": "old", "properties": { "pin": pin } });
+            let imported = graph.import_batch(writer, vec![(1, line.to_string())]).await.unwrap();
+            assert_eq!((imported.objects.unchanged, imported.errors.len()), (0, 1), "{pin}");
+        }
+        for weight in [None, Some(0.5)] {
+            let patch = RelationshipPatch { weight: Some(weight), ..RelationshipPatch::default() };
+            assert!(graph.update_relationship(writer, made.id, patch).await.is_err(), "{weight:?}");
+        }
+        // Whoever may read is not told less than before.
+        graph.update_object(harness.actor, stored, change(json!({ "pin": 4711 }))).await.unwrap();
     }
 
     async fn a_strict_project_takes_only_what_is_described(db: TestDb) {
@@ -213,5 +253,18 @@ both_engines! {
         assert!(graph.list_packs(other, Page::first(10)).await.unwrap().items.is_empty());
         let invalid = graph.create_pack(other, pack("p", "1", json!({}))).await;
         assert!(problem(invalid).starts_with("version"));
+    }
+
+    async fn a_run_that_is_not_there_assigns_no_pack(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        let graph = harness.graph.clone();
+        let stored = graph.create_pack(harness.project(), tasks("1.0.0", 10)).await.unwrap();
+        let (_, actor) = run_in(&harness);
+        let work = move |tx: &mut Tx<'_>| {
+            let ctx = graph.write_context(tx, actor)?;
+            packs::assign_by(tx, &ctx, stored.id)
+        };
+        let refused: Result<StoredPack, Error> = harness.graph.db().write(work).await;
+        assert!(matches!(refused, Err(Error::NeedsScope { scope: Scope::GraphRead, .. })), "{refused:?}");
     }
 }

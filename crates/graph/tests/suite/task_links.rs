@@ -4,6 +4,7 @@ use crate::support;
 
 use emergent_domain::{
     author::Author,
+    cursor::Page,
     ids::{ObjectId, RunId, WorkflowId},
     object::{Object, ObjectPatch},
     token::Scope,
@@ -28,7 +29,7 @@ async fn workflow(harness: &Harness, started_by_run: Option<RunId>) -> WorkflowI
 
 /// A token that may change the tasks of workflows, but not their links.
 async fn invoker(harness: &Harness) -> Actor {
-    let scopes = [Scope::GraphWrite, Scope::AgentsInvoke].into();
+    let scopes = [Scope::GraphRead, Scope::GraphWrite, Scope::AgentsInvoke].into();
     let (token, _) = harness.graph.create_token("t", scopes, Some(harness.project()), None).await.unwrap();
     Actor { author: Author::Token { id: token.id }, ..harness.actor }
 }
@@ -93,6 +94,45 @@ both_engines! {
         assert_eq!(change(same).await.unwrap().version, 2);
     }
 
+    async fn the_task_of_a_workflow_stays_a_task_so_that_its_links_stay(db: TestDb) {
+        let harness = Harness::new(&db).await.into_system();
+        let graph = &harness.graph;
+        let flow = workflow(&harness, None).await;
+        let becomes = |type_: &str| ObjectPatch { type_: Some(type_.into()), ..ObjectPatch::default() };
+        let linked = json!({ "title": "t", "workflow_id": flow });
+        let (run, of_run) = run_in(&harness);
+        let own = json!({ "title": "t", "workflow_id": workflow(&harness, Some(run)).await });
+        let token = invoker(&harness).await;
+        for (author, links) in [
+            (token, linked.clone()),
+            (token, json!({ "title": "t", "run_id": RunId::new() })),
+            (token, json!({ "title": "t", "needs_person": true })),
+            (of_run, own),
+        ] {
+            let task = harness.object(new("SpecTask", "", links)).await;
+            assert_eq!(refused(graph.update_object(author, task, becomes("Tmp")).await), ["type"]);
+            assert_eq!(stored(&harness, task).await.version, 1);
+        }
+        // Neither does an import change it, also not while it restores the task.
+        let task = harness.object(new("SpecTask", "here", linked)).await;
+        let free = json!({ "title": "new", "workflow_id": null });
+        let line = json!({ "kind": "object", "id": task, "type": "Tmp", "properties": free }).to_string();
+        for deleted in [false, true] {
+            if deleted {
+                graph.delete_object(token, task, None).await.unwrap();
+            }
+            let outcome = graph.import_batch(token, vec![(1, line.clone())]).await.unwrap();
+            assert_eq!((outcome.objects.updated, outcome.errors.len()), (0, 1), "{outcome:?}");
+            let history = graph.object_history(harness.project(), task, Page::first(10)).await.unwrap().items;
+            assert_eq!((history.len(), &*history[0].type_), (1 + usize::from(deleted), "SpecTask"));
+            assert_eq!(history[0].properties.to_map()["workflow_id"], json!(flow));
+        }
+        // Without links it is an object like any other.
+        let wish = harness.object(new("SpecTask", "", json!({ "title": "t", "assigned_agent": "a" }))).await;
+        graph.update_object(token, wish, becomes("Tmp")).await.unwrap();
+        graph.update_object(token, wish, becomes("SpecTask")).await.unwrap();
+    }
+
     async fn a_run_adds_tasks_to_its_own_workflow_only(db: TestDb) {
         let harness = Harness::new(&db).await;
         let (run, actor) = run_in(&harness);
@@ -139,5 +179,33 @@ both_engines! {
         assert_eq!(change(properties(decision)).await, ["properties.decided_by_person"]);
         assert_eq!(change(resolves).await, ["properties.status"]);
         assert_eq!(change(properties(json!({ "settings": null }))).await, ["properties.settings"]);
+    }
+
+    async fn a_task_of_a_workflow_keeps_its_key(db: TestDb) {
+        let harness = Harness::new(&db).await.into_system();
+        let (graph, flow) = (&harness.graph, workflow(&harness, None).await);
+        let key = |key: &str| json!({ "title": "t", "key": key, "workflow_id": flow });
+        let name = format!("{flow}/review");
+        let task = harness.object(new("SpecTask", &name, key("review"))).await;
+        let token = invoker(&harness).await;
+        for other in [json!("other"), json!("SpecTask/zz"), Value::Null] {
+            let changed = graph.update_object(token, task, properties(json!({ "key": other }))).await;
+            assert_eq!(refused(changed), ["properties.key"], "{other}");
+        }
+        let upsert = new("SpecTask", &name, json!({ "key": "other" }));
+        assert_eq!(refused(graph.upsert_object(token, upsert).await), ["properties.key"]);
+        graph.update_object(token, task, properties(json!({ "key": "review", "remark": "fine" }))).await.unwrap();
+        assert_eq!(stored(&harness, task).await.properties.to_map()["key"], "review");
+
+        // An import does not change it either, also not while it restores the task.
+        let taken = harness.object(new("SpecTask", "", key("build"))).await;
+        graph.delete_object(token, taken, None).await.unwrap();
+        let line = json!({ "kind": "object", "id": taken, "type": "SpecTask", "properties": { "key": "other" } });
+        let imported = graph.import_batch(token, vec![(1, line.to_string())]).await.unwrap();
+        assert_eq!((imported.objects.updated, imported.errors.len()), (0, 1), "{imported:?}");
+
+        // Outside of workflows, a task is an object like any other.
+        let outside = harness.object(new("SpecTask", "", json!({ "title": "t", "key": "a" }))).await;
+        graph.update_object(token, outside, properties(json!({ "key": "b" }))).await.unwrap();
     }
 }

@@ -5,7 +5,7 @@ use crate::support;
 use emergent_domain::{
     author::Author,
     ids::{ObjectId, RunId, WorkflowId},
-    object::ObjectPatch,
+    object::{NewObject, ObjectPatch},
     pack::TemplatePack,
     relationship::RelationshipPatch,
     token::Scope,
@@ -119,6 +119,60 @@ both_engines! {
         // What is deleted is not restored either.
         graph.delete_object(harness.actor, deploy, None).await.unwrap();
         assert!(lacks_scope(graph.restore_object(outsider, deploy).await));
+    }
+
+    async fn whoever_may_not_read_learns_nothing_of_a_task_by_guessing(db: TestDb) {
+        let harness = Harness::new(&db).await.into_system();
+        let graph = &harness.graph;
+        let flow = workflow(&harness, WorkflowStatus::Running, None).await;
+        let task = driven(&harness, flow, "build", json!({ "assigned_agent": "writer" })).await;
+        let next = driven(&harness, flow, "deploy", json!({})).await;
+        let gate = harness.edge("blocks", task, next).await;
+        let writer = with_scopes(&harness, &[Scope::GraphWrite]).await;
+        let update = async |change: Value| graph.update_object(writer, task, properties(change)).await.unwrap_err().to_string();
+        for (stored, other) in [
+            (json!({ "title": "build" }), json!({ "title": "test" })),
+            (json!({ "assigned_agent": "writer" }), json!({ "assigned_agent": "reader" })),
+            (json!({ "description": null }), json!({ "description": "Do it." })),
+            (json!({ "workflow_id": flow }), json!({ "workflow_id": WorkflowId::new() })),
+            (json!({ "status": "pending" }), json!({ "status": "skipped" })),
+        ] {
+            let (same, changed) = (update(stored.clone()).await, update(other).await);
+            assert_eq!(same, changed, "{stored}");
+            assert!(!same.contains(&flow.to_string()), "{same}");
+            let upsert = NewObject { properties: map(stored.clone()), ..new("SpecTask", &format!("{flow}/build"), json!({})) };
+            assert!(graph.upsert_object(writer, upsert).await.is_err(), "{stored}");
+            let line = json!({ "kind": "object", "type": "SpecTask", "key": format!("{flow}/build"), "properties": stored });
+            let imported = graph.import_batch(writer, vec![(1, line.to_string())]).await.unwrap();
+            // A file links nothing, so this is not in it.
+            assert_eq!(imported.errors.len(), usize::from(stored.get("workflow_id").is_none()), "{stored}");
+        }
+        // What does not belong to the workflow is changed, and nothing is refused that was not sent.
+        graph.update_object(writer, task, properties(json!({ "remark": "Looks good." }))).await.unwrap();
+        graph.update_object(writer, task, properties(json!({ "remark": "Looks good." }))).await.unwrap();
+
+        // The same for relationships: whether there is one, and what it has.
+        for weight in [gate.weight, Some(0.5)] {
+            let patch = RelationshipPatch { weight: Some(weight), ..Default::default() };
+            let refused = graph.update_relationship(writer, gate.id, patch).await.unwrap_err().to_string();
+            assert!(!refused.contains(&flow.to_string()) && !refused.contains("build"), "{refused}");
+        }
+        let create = async |from, to| graph.create_relationship(writer, edge("blocks", from, to)).await.unwrap_err().to_string();
+        assert_eq!(create(task, next).await, create(next, task).await);
+        let deleted = graph.delete_object(writer, task, None).await.unwrap_err().to_string();
+        assert!(!deleted.contains(&flow.to_string()) && !deleted.contains("build"), "{deleted}");
+
+        // A task without a workflow does not tell its status.
+        let own = harness.object(new("SpecTask", "own", json!({ "title": "own" }))).await;
+        graph.update_object(harness.actor, own, properties(json!({ "status": "completed" }))).await.unwrap();
+        let refused = async |status: &str| {
+            let change = properties(json!({ "status": status }));
+            graph.update_object(writer, own, change).await.unwrap_err().to_string().replace(status, "it")
+        };
+        assert_eq!(refused("completed").await, refused("in_progress").await);
+        let reader = with_scopes(&harness, &[Scope::GraphRead, Scope::GraphWrite]).await;
+        let unchanged = graph.update_object(reader, task, properties(json!({ "title": "build" }))).await.unwrap();
+        assert_eq!(unchanged.version, 2);
     }
 
     async fn whoever_may_start_agents_changes_tasks_but_gives_no_verdict(db: TestDb) {

@@ -109,7 +109,7 @@ fn conflict<T: std::fmt::Debug>(outcome: Result<T>) -> String {
 
 both_engines! {
     async fn a_task_begins_pending_and_moves_only_as_tasks_move(db: TestDb) {
-        let harness = Harness::new(&db).await;
+        let harness = Harness::reader(&db).await;
         let id = task(&harness, "build").await;
         assert_eq!(status(&harness.graph.get_object(harness.project(), id).await.unwrap()), "pending");
         assert_eq!(
@@ -143,7 +143,7 @@ both_engines! {
     }
 
     async fn the_dispatcher_makes_moves_of_its_own(db: TestDb) {
-        let harness = Harness::new(&db).await;
+        let harness = Harness::reader(&db).await;
         let id = task(&harness, "build").await;
         for to in ["in_progress", "completed", "pending", "failed", "pending"] {
             let step = moved(to);
@@ -162,7 +162,7 @@ both_engines! {
     }
 
     async fn a_writer_decides_only_about_the_tasks_of_its_own_workflow(db: TestDb) {
-        let harness = Harness::new(&db).await.into_system();
+        let harness = Harness::reader(&db).await.into_system();
         let (flow, other) = (workflow(&harness, 10).await, workflow(&harness, 10).await);
         let ours = harness.object(in_workflow(flow, "ours")).await;
         let theirs = harness.object(in_workflow(other, "theirs")).await;
@@ -181,7 +181,7 @@ both_engines! {
     }
 
     async fn an_import_brings_tasks_as_they_are_and_moves_them_as_tasks_move(db: TestDb) {
-        let harness = Harness::new(&db).await;
+        let harness = Harness::reader(&db).await;
         let line = |key: &str, status: &str| {
             json!({ "kind": "object", "type": "SpecTask", "key": key, "properties": { "status": status } }).to_string()
         };
@@ -205,7 +205,7 @@ both_engines! {
     }
 
     async fn tasks_do_not_wait_for_one_another_in_a_circle(db: TestDb) {
-        let harness = Harness::new(&db).await;
+        let harness = Harness::reader(&db).await;
         let graph = &harness.graph;
         let [a, b, c] = tasks_named(&harness, ["a", "b", "c"]).await;
         let block = async |from, to| graph.create_relationship(harness.actor, edge("blocks", from, to)).await;
@@ -254,7 +254,7 @@ both_engines! {
     }
 
     async fn what_comes_back_closes_no_circle(db: TestDb) {
-        let harness = Harness::new(&db).await;
+        let harness = Harness::reader(&db).await;
         let graph = &harness.graph;
         let [a, b, c] = tasks_named(&harness, ["a", "b", "c"]).await;
         harness.edge("blocks", a, b).await;
@@ -286,7 +286,7 @@ both_engines! {
     }
 
     async fn undoing_a_run_moves_tasks_as_tasks_move(db: TestDb) {
-        let harness = Harness::new(&db).await;
+        let harness = Harness::reader(&db).await;
         let graph = &harness.graph;
         let [a, b, c] = tasks_named(&harness, ["a", "b", "c"]).await;
         let (actor, run) = by_run(&harness);
@@ -309,7 +309,7 @@ both_engines! {
     }
 
     async fn whoever_walks_a_workflow_hears_of_every_change_of_its_tasks(db: TestDb) {
-        let harness = Harness::new(&db).await.into_system();
+        let harness = Harness::reader(&db).await.into_system();
         let graph = &harness.graph;
         let (actor, run) = by_run(&harness);
         let (flow, other) = (workflow_of(&harness, 10, Some(run)).await, workflow(&harness, 10).await);
@@ -356,7 +356,7 @@ both_engines! {
     }
 
     async fn a_workflow_takes_so_many_tasks_and_no_more(db: TestDb) {
-        let harness = Harness::new(&db).await.into_system();
+        let harness = Harness::reader(&db).await.into_system();
         let graph = &harness.graph;
         let (flow, wide) = (workflow(&harness, 2).await, workflow(&harness, 10).await);
         let made = graph
@@ -373,7 +373,7 @@ both_engines! {
     }
 
     async fn two_who_would_close_a_circle_together_do_not(db: TestDb) {
-        let harness = Harness::new(&db).await;
+        let harness = Harness::reader(&db).await;
         let rounds = if db.engine() == Engine::Postgres { 40 } else { 10 };
         for round in 0..rounds {
             let [a, b] = tasks_named(&harness, ["a", "b"]).await;
@@ -393,7 +393,7 @@ both_engines! {
         let seed = rand::random::<u64>();
         println!("seed {seed}");
         let mut chance = StdRng::seed_from_u64(seed);
-        let harness = Harness::new(&db).await.into_system();
+        let harness = Harness::reader(&db).await.into_system();
         let flow = workflow(&harness, 100).await;
         let mut ids = Vec::new();
         for at in 0..8 {
@@ -439,7 +439,7 @@ both_engines! {
 #[tokio::test]
 async fn what_can_start_is_found_by_the_index_of_tasks() {
     let db = TestDb::sqlite().await;
-    let harness = Harness::new(&db).await;
+    let harness = Harness::reader(&db).await;
     let project = harness.project();
     for (workflow, index) in
         [(Some(WorkflowId::new()), "graph_objects_tasks ("), (None, "graph_objects_tasks_page (")]

@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderValue, header},
     response::Response,
 };
+use emergent_domain::token::Scope;
 use emergent_graph::{
     self as graph,
     transfer::{ImportOptions, ImportProgress, OnError},
@@ -21,7 +22,10 @@ use crate::{
     auth::{AsActor, Caller, InProject},
     extract::{Query, has_content_type},
     stream_limit::{StreamPermit, with_guard},
-    views::{IntoView, import::ImportView},
+    views::{
+        IntoView,
+        import::{ImportView, without_unchanged},
+    },
 };
 
 const NDJSON: &str = "application/x-ndjson";
@@ -79,6 +83,8 @@ pub(super) async fn import(
     let input = request.into_body().into_data_stream();
     let progress = app.graph.import(actor, input, ImportOptions { on_error });
     let progress = stream_on_behalf_of(caller.requester(), progress);
+    let may_read = caller.token.scopes.contains(&Scope::GraphRead);
+    let progress = progress.map(move |batch| if may_read { batch } else { batch.map(without_unchanged) });
     Ok(stream(with_guard(progress.map(|batch| progress_line(batch).map(Bytes::from)), permit)))
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use emergent_domain::author::Author;
+use emergent_domain::{author::Author, token::Scope};
 use emergent_executor::Executor;
 use emergent_graph::{self as graph, Actor};
 use emergent_mcp::server::{CallOutcome, Fault, JsonFields};
@@ -29,7 +29,10 @@ pub(super) async fn call(
     arguments: Value,
 ) -> Result<CallOutcome, Fault> {
     let (guard, info) = (&executor.settings().guard, tool.info());
-    let context = ToolContext::new(executor.graph().clone(), caller.project, None);
+    let context = ToolContext {
+        may_read: caller.has_scope(Scope::GraphRead),
+        ..ToolContext::new(executor.graph().clone(), caller.project, None)
+    };
     match guard.call_with_content(tool.as_ref(), &context, arguments).await {
         (GuardedOutput::Answer(_), Some(content)) => external_result(content),
         (output, _) => finish(executor, caller, info, output).await,

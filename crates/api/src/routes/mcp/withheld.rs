@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::host::McpCaller;
 
 /// The fields that identify what was written, and the server's own words.
-const KEPT: [&str; 14] = [
+const KEPT: [&str; 13] = [
     "id",
     "type",
     "key",
@@ -19,14 +19,17 @@ const KEPT: [&str; 14] = [
     "deletedAt",
     "fromId",
     "toId",
-    "created",
-    "outcome",
+    CREATED,
     "hint",
     "note",
 ];
 /// The fields that contain what was written.
 const WRITTEN: [&str; 8] =
     ["object", "objects", "relationship", "relationships", "deleted", "document", "pack", "task"];
+/// What a merge did. Of this only whether it created something is left: `unchanged` would tell that all that was sent was
+/// there.
+const OUTCOME: &str = "outcome";
+const CREATED: &str = "created";
 /// The names that the request gives, with the ids of what they name.
 const REFS: &str = "refs";
 
@@ -56,6 +59,9 @@ fn withhold_field((name, value): (String, Value)) -> Option<(String, Value)> {
     if WRITTEN.contains(&name.as_str()) {
         return Some((name, withhold(value)));
     }
+    if name == OUTCOME {
+        return Some((CREATED.to_owned(), Value::Bool(value == CREATED)));
+    }
     let is_scalar = !value.is_object() && !value.is_array();
     ((KEPT.contains(&name.as_str()) && is_scalar) || name == REFS).then_some((name, value))
 }
@@ -71,7 +77,8 @@ mod tests {
         let answer = json!({
             "objects": [
                 { "id": "1", "type": "Note", "key": "a", "version": 2, "status": "open", "labels": ["x"],
-                  "properties": { "id": "secret", "name": "secret" }, "kept": { "name": "secret" }, "outcome": "merged" },
+                  "properties": { "id": "secret", "name": "secret" }, "kept": { "name": "secret" }, "outcome": "unchanged" },
+                { "id": "4", "outcome": "created" },
             ],
             "relationships": [{ "id": "2", "type": "knows", "fromId": "1", "toId": "3", "weight": 0.5 }],
             "refs": { "mine": "1" },
@@ -80,7 +87,10 @@ mod tests {
         assert_eq!(
             withhold(answer),
             json!({
-                "objects": [{ "id": "1", "type": "Note", "key": "a", "version": 2, "outcome": "merged" }],
+                "objects": [
+                    { "id": "1", "type": "Note", "key": "a", "version": 2, "created": false },
+                    { "id": "4", "created": true },
+                ],
                 "relationships": [{ "id": "2", "type": "knows", "fromId": "1", "toId": "3" }],
                 "refs": { "mine": "1" },
             })

@@ -21,9 +21,10 @@ pub(super) fn routes() -> Routes {
         .scoped(GraphRead, routes!(list))
         .scoped(GraphWrite, routes!(create))
         .scoped(GraphRead, routes!(get))
-        .scoped(GraphWrite, routes!(delete))
-        .scoped(GraphWrite, routes!(assign))
-        .scoped(GraphWrite, routes!(unassign))
+        // They answer with the pack, and an own pack would tell what objects contain: a write says whether it conforms.
+        .scoped_both(GraphWrite, GraphRead, routes!(delete))
+        .scoped_both(GraphWrite, GraphRead, routes!(assign))
+        .scoped_both(GraphWrite, GraphRead, routes!(unassign))
 }
 
 /// Lists the template packs that this project can use, newest first.

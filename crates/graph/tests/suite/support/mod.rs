@@ -11,6 +11,7 @@ use emergent_domain::{
     merge::Source,
     object::NewObject,
     relationship::{NewRelationship, Relationship},
+    token::Scope,
 };
 use emergent_graph::{Actor, Error, Graph};
 use emergent_store::{Engine, Param};
@@ -31,6 +32,15 @@ impl Harness {
         let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let actor = project(&graph, "test", false).await;
         Self { graph, actor }
+    }
+
+    /// Writes with a token that may read what it changes.
+    pub async fn reader(db: &TestDb) -> Self {
+        let harness = Self::new(db).await;
+        let scopes = [Scope::GraphRead, Scope::GraphWrite].into();
+        let (token, _) =
+            harness.graph.create_token("reader", scopes, Some(harness.project()), None).await.unwrap();
+        Self { actor: Actor { author: Author::Token { id: token.id }, ..harness.actor }, ..harness }
     }
 
     /// Writes as the server itself, which may link tasks to workflows.
