@@ -9,8 +9,9 @@ use emergent_domain::{
     coordination::CoordinationSettings,
     ids::{AgentId, ProjectId},
     pack::nearest_name,
+    token::Scope,
 };
-use emergent_store::{Result, Tx, agents};
+use emergent_store::{Result, Tx, agents, tokens};
 
 /// The agents that the dispatcher may start.
 pub(crate) fn dispatchable_agents(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
@@ -28,19 +29,34 @@ pub(crate) fn is_selectable(definition: &AgentDefinition, settings: &Coordinatio
     may_start && (!is_helper || settings.select_internal_agents)
 }
 
+/// Whether the author of a request may learn which agents there are.
+pub(crate) fn may_read_agents(tx: &mut Tx<'_>, author: Author) -> Result<bool> {
+    let Author::Token { id } = author else { return Ok(true) };
+    // The server itself checks what is stored as if a token had sent it that does not exist. What it finds is told to
+    // whoever reads about triggers and workflows, who may be no reader of agents.
+    Ok(tokens::get(tx, id)?.is_some_and(|token| token.scopes.contains(&Scope::AgentsRead)))
+}
+
 /// The agents that somebody may name in a task, a discussion or a workflow.
 pub(crate) struct NameableAgents {
     names: Vec<String>,
     internal: Vec<String>,
+    /// Whether an unknown name is answered with those that there are.
+    may_list: bool,
 }
 
 impl NameableAgents {
     pub fn load(tx: &mut Tx<'_>, project: ProjectId, author: Author) -> Result<Self> {
-        Ok(Self::new(&agents::list_all(tx, project)?, author))
+        let all = agents::list_all(tx, project)?;
+        Self::from_agents(tx, &all, author)
     }
 
     /// Those of all agents of a project that the author may name.
-    pub fn new(all: &[Agent], author: Author) -> Self {
+    pub fn from_agents(tx: &mut Tx<'_>, all: &[Agent], author: Author) -> Result<Self> {
+        Ok(Self { may_list: may_read_agents(tx, author)?, ..Self::new(all, author) })
+    }
+
+    fn new(all: &[Agent], author: Author) -> Self {
         let may_name = |agent: &&Agent| match author {
             Author::Token { .. } => agent.definition.visibility != Visibility::Internal,
             Author::Run { .. } | Author::System => agent.definition.is_dispatchable(),
@@ -53,7 +69,7 @@ impl NameableAgents {
         let (nameable, internal): (Vec<&Agent>, Vec<&Agent>) =
             all.iter().filter(|agent| !is_id_of_another(agent)).partition(may_name);
         let names = |agents: Vec<&Agent>| agents.iter().map(|agent| agent.definition.name.clone()).collect();
-        Self { names: names(nameable), internal: names(internal) }
+        Self { names: names(nameable), internal: names(internal), may_list: true }
     }
 
     pub fn contains(&self, name: &str) -> bool {
@@ -76,7 +92,9 @@ impl NameableAgents {
                  agent if its definition has `config.dispatchable`"
             ));
         }
-        let similar = suggest.then(|| nearest_name(name, self.names.iter().map(String::as_str))).flatten();
+        let similar = (suggest && self.may_list)
+            .then(|| nearest_name(name, self.names.iter().map(String::as_str)))
+            .flatten();
         Some(match similar {
             Some(similar) => format!("there is no agent `{name}`; did you mean `{similar}`?"),
             None => format!("there is no agent `{name}`"),
@@ -86,7 +104,8 @@ impl NameableAgents {
     /// Like [`NameableAgents::problem`] with a similar name. If none is similar, it lists the agents there are.
     pub fn problem_with_list(&self, name: &str) -> Option<String> {
         let problem = self.problem(name, true)?;
-        let is_answered = problem.ends_with('?') || self.is_internal(name) || self.names.is_empty();
+        let has_none = self.names.is_empty() || !self.may_list;
+        let is_answered = problem.ends_with('?') || self.is_internal(name) || has_none;
         Some(if is_answered { problem } else { format!("{problem}; there are {}", self.names.join(", ")) })
     }
 }

@@ -8,6 +8,7 @@ use emergent_domain::{
     coordination::CoordinationSettings,
     invalid::{Invalid, Problem},
     task::{Task, TaskStatus},
+    token::Scope,
     workflow::WorkflowSettings,
 };
 use emergent_llm::Models;
@@ -74,13 +75,14 @@ impl Dispatcher {
     }
 
     /// Refuses a workflow if an agent that it could start has no model that this server can call. `all` are the agents of
-    /// its project.
+    /// its project, which the answer names if `may_name`.
     pub(crate) fn check_models(
         &self,
         created: &CreatedWorkflow,
         planner: Option<&str>,
         all: &[Agent],
         coordination: &CoordinationSettings,
+        may_name: bool,
     ) -> Result<()> {
         let tasks: Vec<Task> = created.tasks.iter().map(Task::from_object).collect();
         let names = startable_names(all, coordination, &tasks, planner);
@@ -97,7 +99,17 @@ impl Dispatcher {
                 uncallable.add(&agent.definition.name, setting, error.to_string());
             }
         }
-        Ok(Invalid::if_any(uncallable.problems())?)
+        let mut problems = uncallable.problems(planner.is_some());
+        if !may_name && !problems.is_empty() {
+            let reason = format!(
+                "this workflow could start agents that cannot run, which are shown with the scope `{}`: give `model` \
+                 for the whole workflow (`emergent dispatch --model provider/name`; {})",
+                Scope::AgentsRead,
+                without_key(planner.is_some())
+            );
+            problems = vec![Problem::new("model", reason)];
+        }
+        Ok(Invalid::if_any(problems)?)
     }
 }
 
@@ -137,7 +149,7 @@ impl UncallableModels {
 
     /// One problem for all models without credentials, because the ways out are the same, and one for each other
     /// problem.
-    fn problems(self) -> Vec<Problem> {
+    fn problems(self, is_planned: bool) -> Vec<Problem> {
         let mut problems = Vec::new();
         if !self.without_credentials.is_empty() {
             let by_model = self.without_credentials.into_iter();
@@ -146,9 +158,10 @@ impl UncallableModels {
             let settings: Vec<_> = self.settings.iter().map(|setting| format!("`{setting}`")).collect();
             let reason = format!(
                 "this workflow could start {}, whose models have no credentials: give `model` for the whole workflow \
-                 (`emergent dispatch --model provider/name`; `rehearsal/echo` needs no key), or set {} and start the \
-                 server again, or start it with `EMERGENT_MODEL=provider/name` to use another model for everything",
+                 (`emergent dispatch --model provider/name`; {}), or set {} and start the server again, or start \
+                 it with `EMERGENT_MODEL=provider/name` to use another model for everything",
                 agents.join(", "),
+                without_key(is_planned),
                 settings.join(" and ")
             );
             problems.push(Problem::new("model", reason));
@@ -162,6 +175,17 @@ impl UncallableModels {
             Problem::new("model", reason)
         }));
         problems
+    }
+}
+
+/// What needs no key. A planner has to create tasks, and `rehearsal/echo` only repeats what it is given.
+fn without_key(is_planned: bool) -> &'static str {
+    match is_planned {
+        true => {
+            "without a key, a rehearsal script that creates tasks can plan, `emergent dispatch --tasks FILE` needs \
+             no planner, and `emergent demo` shows a workflow"
+        }
+        false => "`rehearsal/echo` needs no key",
     }
 }
 

@@ -53,8 +53,16 @@ pub(crate) fn planning_writes(
     let mut writes: Vec<WorkflowWrite> =
         loaded.snapshot.tasks().iter().map(|task| WorkflowWrite::DeleteTask { task: task.id }).collect();
     if run.status == RunStatus::Cancelled || workflow.plan_attempts >= MAX_PLAN_ATTEMPTS {
+        // The planner has no use for these ways out, so they are not part of the problem.
+        let ways_out = match loaded.snapshot.tasks().is_empty() && run.status == RunStatus::Completed {
+            true => {
+                "; choose a model that calls tools, which `rehearsal/echo` does not, or dispatch the work with its \
+                 `tasks` (`emergent dispatch --tasks FILE`), which needs no planner"
+            }
+            false => "",
+        };
         writes.push(fail_workflow(format!(
-            "no plan after {}: {problem}",
+            "no plan after {}: {problem}{ways_out}",
             counted(workflow.plan_attempts, "attempt")
         )));
         return writes;

@@ -24,11 +24,11 @@ use crate::{
 pub(crate) fn workflow_hooks(dispatcher: WeakDispatcher) -> WorkflowHooks {
     let starting = dispatcher.clone();
     WorkflowHooks {
-        check: Box::new(move |tx, project, template| {
+        check: Box::new(move |tx, project, author, template| {
             dispatcher
                 .upgrade()
                 .ok_or_else(stopped)?
-                .check_template(tx, project, template)
+                .check_template(tx, project, author, template)
                 .map_err(to_executor_error)
         }),
         start: Box::new(move |tx, project, new| {
@@ -58,10 +58,20 @@ fn to_executor_error(error: Error) -> emergent_executor::Error {
 }
 
 impl Dispatcher {
-    /// Checks a template as a dispatch checks a request of a token. Models are checked when the workflow starts.
-    fn check_template(&self, tx: &mut Tx<'_>, project: ProjectId, template: &WorkflowTemplate) -> Result<()> {
+    /// Checks a template as a dispatch checks a request of a token, whoever sends it. Models are checked when the
+    /// workflow starts.
+    fn check_template(
+        &self,
+        tx: &mut Tx<'_>,
+        project: ProjectId,
+        author: Author,
+        template: &WorkflowTemplate,
+    ) -> Result<()> {
         let new = new_workflow(template, None)?;
-        let author = Author::Token { id: TokenId(Uuid::nil()) };
+        let author = match author {
+            Author::Token { .. } => author,
+            Author::Run { .. } | Author::System => Author::Token { id: TokenId(Uuid::nil()) },
+        };
         let agents = NameableAgents::load(tx, project, author)?;
         check_request(&agents, &new)?;
         Ok(check_new_tasks(tx, project, agents, &new)?)
@@ -73,7 +83,7 @@ impl Dispatcher {
         project: ProjectId,
         triggered: &TriggeredWorkflow,
     ) -> Result<WorkflowId> {
-        self.check_template(tx, project, &triggered.template)?;
+        self.check_template(tx, project, Author::System, &triggered.template)?;
         let new = new_workflow(&triggered.template, triggered.event.as_deref())?;
         let actor = Actor { project, author: Author::System };
         Ok(self.create_new(tx, actor, &new, &triggered.origin)?.created.workflow.id)

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use emergent_domain::{
+    author::Author,
     ids::{ProjectId, WorkflowId},
     workflow::WorkflowOrigin,
     workflow_template::WorkflowTemplate,
@@ -14,15 +15,16 @@ use crate::{Error, Executor, Result};
 
 /// The functions that check and start the workflows of triggers.
 pub struct WorkflowHooks {
-    /// Checks a template before it is saved, as a dispatch checks a request. The fields of problems are those of the
-    /// template.
+    /// Checks a template that somebody sends before it is saved, as a dispatch checks a request. The fields of problems are
+    /// those of the template.
     pub check: CheckTemplate,
     /// Starts a workflow in the transaction of its caller. If it fails, the transaction has to be rolled back.
     pub start: StartWorkflow,
 }
 
 /// See [`WorkflowHooks::check`].
-pub type CheckTemplate = Box<dyn Fn(&mut Tx<'_>, ProjectId, &WorkflowTemplate) -> Result<()> + Send + Sync>;
+pub type CheckTemplate =
+    Box<dyn Fn(&mut Tx<'_>, ProjectId, Author, &WorkflowTemplate) -> Result<()> + Send + Sync>;
 /// See [`WorkflowHooks::start`].
 pub type StartWorkflow =
     Box<dyn Fn(&mut Tx<'_>, ProjectId, &TriggeredWorkflow) -> Result<WorkflowId> + Send + Sync>;
@@ -52,11 +54,12 @@ impl Executor {
         &self,
         tx: &mut Tx<'_>,
         project: ProjectId,
+        author: Author,
         template: &WorkflowTemplate,
     ) -> Result<()> {
         template.check()?;
         match self.workflow_hooks() {
-            Some(hooks) => (hooks.check)(tx, project, template),
+            Some(hooks) => (hooks.check)(tx, project, author, template),
             None => Err(Error::Conflict("this process cannot start workflows".to_owned())),
         }
     }

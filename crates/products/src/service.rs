@@ -299,7 +299,7 @@ impl Products {
                 let product = apply(tx, &ctx, &state, &plan, after, &change.available_names(&state))?;
                 // The agents that tasks name exist only now.
                 if let Some((manifest, _)) = after {
-                    check_workflows(tx, &executor, actor.project, manifest)?;
+                    check_workflows(tx, &executor, actor, manifest)?;
                 }
                 audit::record(tx, &change.audit_entry(actor.project, &plan), ctx.now)?;
                 Ok(ProductOutcome { product, plan })

@@ -234,6 +234,17 @@ both_engines! {
         let message = refused.refused(409, "no_model")["message"].as_str().unwrap();
         assert!(message.contains("unknown provider `gogle`") && message.ends_with("did you mean `google`?"), "{message}");
         client.patch(&format!("{AGENTS}/{id}"), json!({ "model": null })).await.is(200);
+        // Whatever else is wrong is told with it.
+        let wrong = json!({ "name": "b", "model": misspelt, "tools": ["no_such_tool"], "maxSteps": 0 });
+        let refused = client.post(AGENTS, wrong.clone()).await;
+        let details = refused.refused(400, "invalid")["details"].clone();
+        let fields: Vec<_> = details.as_array().unwrap().iter().map(|problem| problem["field"].clone()).collect();
+        assert_eq!(json!(fields), json!(["model", "tools[0]", "maxSteps"]));
+        let refused = client.patch(&format!("{AGENTS}/{id}"), json!({ "model": misspelt, "maxSteps": 0 })).await;
+        let details = refused.refused(400, "invalid")["details"].clone();
+        assert_eq!(details.as_array().unwrap().len(), 2, "{details}");
+        let after = client.get(&format!("{AGENTS}/{id}")).await.is(200).clone();
+        assert_eq!(after["model"], json!(null), "nothing was changed");
     }
 
     async fn a_model_is_written_as_a_text_or_as_an_object(db: TestDb) {

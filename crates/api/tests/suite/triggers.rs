@@ -127,6 +127,23 @@ both_engines! {
         assert_eq!(client.get(TRIGGERS).await.is(200)["schedules"][0]["enabled"], false);
     }
 
+    async fn whoever_may_not_read_agents_is_told_no_name_of_one(db: TestDb) {
+        let server = Server::start(&db).await;
+        server.admin().agent("kestrel-agent", json!({})).await;
+        let task = |agent: &str| json!({ "key": "a", "title": "a", "assignedAgent": agent });
+        let job = json!({ "trigger": "0 9 * * *", "dispatch": { "tasks": [task("kestrel-agen")] } });
+        let path = format!("{TRIGGERS}/nightly");
+        let write = [Scope::AgentsWrite, Scope::AgentsInvoke];
+        let writer = server.client(Some(&server.token(&write, Some(server.default_project)).await));
+        let refused = writer.put(&path, job.clone()).await;
+        assert_eq!(refused.refused(400, "invalid")["details"][0]["field"], "dispatch.tasks[0].assignedAgent");
+        assert!(!refused.text.contains("kestrel-agent"), "{}", refused.text);
+        let reader = [&write[..], &[Scope::AgentsRead]].concat();
+        let reader = server.client(Some(&server.token(&reader, Some(server.default_project)).await));
+        let refused = reader.put(&path, job).await;
+        assert!(refused.text.contains("did you mean `kestrel-agent`?"), "{}", refused.text);
+    }
+
     async fn a_name_of_two_schedules_pauses_neither(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -25,7 +25,7 @@ use crate::{
         workflow_row,
     },
     decision_rights::check_may_take_over,
-    dispatchable::NameableAgents,
+    dispatchable::{NameableAgents, may_read_agents},
     dispatcher::Dispatcher,
     error::{Error, Result},
     existing_tasks::{ExistingTasks, assign_tasks, find_tasks, task_problems},
@@ -90,7 +90,7 @@ impl Dispatcher {
         origin: &WorkflowOrigin,
     ) -> Result<CheckedWorkflow> {
         let agents = agents::list_all(tx, actor.project)?;
-        let nameable = NameableAgents::new(&agents, actor.author);
+        let nameable = NameableAgents::from_agents(tx, &agents, actor.author)?;
         let planner = check_request(&nameable, new)?;
         check_day_budget(tx, actor.project, self.executor().graph().clock().now())?;
         let judge = self.fallback_judge(&agents, &new.settings);
@@ -99,7 +99,8 @@ impl Dispatcher {
         let new = NewWorkflow { settings, ..new.clone() };
         let writer = self.executor().graph().write_context(tx, actor)?;
         let created = create_workflow_with_origin(tx, &writer, &new, nameable, origin.clone())?;
-        self.check_models(&created, planner.as_deref(), &agents, &writer.project.coordination)?;
+        let may_name = may_read_agents(tx, actor.author)?;
+        self.check_models(&created, planner.as_deref(), &agents, &writer.project.coordination, may_name)?;
         Ok(CheckedWorkflow { created, planner })
     }
 
@@ -117,7 +118,7 @@ impl Dispatcher {
         let found = take_from_cancelled(tx, graph, actor, found)?;
         // A token cannot have an internal agent started by its name, as in a request with new tasks.
         let agents = agents::list_all(tx, project)?;
-        Invalid::if_any(task_problems(&found, &NameableAgents::new(&agents, actor.author)))?;
+        Invalid::if_any(task_problems(&found, &NameableAgents::from_agents(tx, &agents, actor.author)?))?;
         check_day_budget(tx, project, graph.clock().now())?;
         let judge = self.fallback_judge(&agents, &existing.settings);
         let settings = WorkflowSettings { judge, ..existing.settings.clone() };
@@ -131,7 +132,8 @@ impl Dispatcher {
         let (writer, _) = graph.workflow_write_context(tx, actor, workflow.id)?;
         let tasks = assign_tasks(tx, &writer, workflow.id, &found, HashSet::new())?;
         let created = CreatedWorkflow { workflow, tasks };
-        self.check_models(&created, None, &agents, &writer.project.coordination)?;
+        let may_name = may_read_agents(tx, actor.author)?;
+        self.check_models(&created, None, &agents, &writer.project.coordination, may_name)?;
         Ok(CheckedWorkflow { created, planner: None })
     }
 

@@ -44,11 +44,23 @@ impl AgentChange<'_> {
         internal: &BTreeSet<String>,
     ) -> Result<(), MissingScope> {
         let find = |definition: &AgentDefinition| definition.beyond_scopes(scopes, tools, internal);
-        if let Some(missing) = self.after.and_then(find) {
+        let granted = self.before.map(find).unwrap_or_default();
+        // Only what the agent did not have before was named by the request.
+        let added = self.after.map(find).unwrap_or_default();
+        if let Some(missing) = added.into_iter().find(|missing| !granted.contains(missing)) {
             return Err(missing);
         }
-        match self.before.and_then(|before| Some((before, find(before)?))) {
+        match self.before.zip(granted.into_iter().next()) {
             None => Ok(()),
+            // What the agent had before is for those who may read it. What the request adds is its own.
+            Some((before, MissingScope { scope, .. })) if !scopes.contains(&Scope::AgentsRead) => {
+                let what = format!(
+                    "a change of the agent `{}`, which may already do something that the scope `{}` would show,",
+                    before.name,
+                    Scope::AgentsRead
+                );
+                Err(MissingScope { what, scope })
+            }
             Some((before, MissingScope { what, scope })) => Err(MissingScope {
                 what: format!("a change of the agent `{}`, which has {what}", before.name),
                 scope,
@@ -66,47 +78,35 @@ impl AgentDefinition {
         flow.chain(spawned).filter(|name| *name != self.name).collect()
     }
 
-    /// Returns the first thing in the definition that goes beyond these scopes. With `admin:write` nothing
-    /// does.
+    /// Returns what in the definition goes beyond these scopes. With `admin:write` nothing does.
     fn beyond_scopes(
         &self,
         scopes: &BTreeSet<Scope>,
         tools: &ToolScopes,
         internal: &BTreeSet<String>,
-    ) -> Option<MissingScope> {
-        let missing = self.beyond_tool_scopes(scopes, tools);
-        if missing.is_some() || scopes.contains(&Scope::AdminWrite) {
-            return missing;
-        }
-        let what = match self.named_agents().into_iter().find(|name| internal.contains(*name)) {
-            // No token starts an internal agent, and its runs may start others. Neither is for whoever may
-            // write agents and nothing more.
-            _ if self.visibility == Visibility::Internal => "the visibility `internal`".to_owned(),
-            Some(name) => format!("the internal agent `{name}` in a flow or in `config.may_spawn`"),
-            None => return None,
-        };
-        Some(MissingScope { what, scope: Scope::AdminWrite })
-    }
-
-    fn beyond_tool_scopes(&self, scopes: &BTreeSet<Scope>, tools: &ToolScopes) -> Option<MissingScope> {
+    ) -> Vec<MissingScope> {
         if scopes.contains(&Scope::AdminWrite) {
-            return None;
+            return Vec::new();
         }
-        let missing =
-            |what: String, scope: Scope| (!scopes.contains(&scope)).then_some(MissingScope { what, scope });
-        for entry in self.granted_tools().iter() {
-            let needed = needed_scopes(entry, tools);
-            if let Some(found) = needed.into_iter().find_map(|(tool, scope)| missing(tool, scope)) {
-                return Some(found);
-            }
-        }
+        let mut needed: Vec<(String, Scope)> =
+            self.granted_tools().iter().flat_map(|entry| needed_scopes(entry, tools)).collect();
         if self.flow_config.as_ref().is_some_and(|flow| !flow.agents.is_empty()) {
-            return missing("a flow over other agents".to_owned(), INVOKE);
+            needed.push(("a flow over other agents".to_owned(), INVOKE));
         }
         if self.trigger.is_some() {
-            return missing("a trigger, which starts the agent without a request,".to_owned(), INVOKE);
+            needed.push(("a trigger, which starts the agent without a request,".to_owned(), INVOKE));
         }
-        None
+        // No token starts an internal agent, and its runs may start others. Neither is for whoever may write agents and
+        // nothing more.
+        if self.visibility == Visibility::Internal {
+            needed.push(("the visibility `internal`".to_owned(), Scope::AdminWrite));
+        }
+        for name in self.named_agents().into_iter().filter(|name| internal.contains(*name)) {
+            let what = format!("the internal agent `{name}` in a flow or in `config.may_spawn`");
+            needed.push((what, Scope::AdminWrite));
+        }
+        needed.retain(|(_, scope)| !scopes.contains(scope));
+        needed.into_iter().map(|(what, scope)| MissingScope { what, scope }).collect()
     }
 }
 
@@ -228,10 +228,49 @@ mod tests {
             AgentDefinition { tools: vec!["entities_create".into()], ..AgentDefinition::new("strong") };
         let harmless = AgentDefinition::new("strong");
         for after in [Some(&harmless), None] {
-            let (what, scope) = refused(Some(&strong), after, &[Scope::AgentsWrite]).unwrap();
+            let reader = [Scope::AgentsWrite, Scope::AgentsRead];
+            let (what, scope) = refused(Some(&strong), after, &reader).unwrap();
             assert_eq!(scope, Scope::GraphWrite);
             assert!(what.contains("`strong`") && what.contains("entities_create"), "{what}");
             assert_eq!(refused(Some(&strong), after, &[Scope::GraphWrite]), None);
+        }
+    }
+
+    #[test]
+    fn what_an_agent_could_do_is_named_for_those_who_may_read_it() {
+        let with = |tools: &[&str]| AgentDefinition {
+            tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            ..AgentDefinition::new("strong")
+        };
+        let before = with(&["entities_create"]);
+        let writer = [Scope::AgentsWrite];
+        for after in [Some(with(&[])), Some(before.clone()), None] {
+            let (what, scope) = refused(Some(&before), after.as_ref(), &writer).unwrap();
+            assert_eq!(scope, Scope::GraphWrite);
+            assert!(!what.contains("entities_create") && what.contains("agents:read"), "{what}");
+        }
+        let (what, _) = refused(Some(&before), Some(&with(&["runs_list"])), &writer).unwrap();
+        assert_eq!(what, "the tool `runs_list`", "the request names it");
+    }
+
+    #[test]
+    fn a_change_names_nothing_that_was_there_before() {
+        let flow = |tools: &[&str], visibility| AgentDefinition {
+            flow_config: Some(FlowConfig { agents: vec!["inside".into()], ..FlowConfig::default() }),
+            tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            visibility,
+            ..AgentDefinition::new("strong")
+        };
+        let before = flow(&["entities_create"], Visibility::Internal);
+        // The request removes what is missing first, so that the next thing is another one.
+        for after in [
+            flow(&[], Visibility::Internal),
+            flow(&["entities_get"], Visibility::Project),
+            flow(&["entities_create"], Visibility::Project),
+        ] {
+            let scopes = [Scope::AgentsWrite, Scope::AgentsInvoke, Scope::GraphRead];
+            let (what, _) = refused(Some(&before), Some(&after), &scopes).unwrap();
+            assert!(what.contains("agents:read") && !what.contains("inside"), "{what}");
         }
     }
 }

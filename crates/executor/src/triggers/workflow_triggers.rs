@@ -160,12 +160,11 @@ impl Executor {
             projects::lock(tx, actor.project)?.ok_or_else(|| Error::not_found("project", actor.project))?;
             check_may_start(tx, actor.author, "saving a trigger of a workflow")?;
             let ctx = executor.graph().write_context(tx, actor)?;
-            executor.check_workflow_template(tx, actor.project, &spec.dispatch).map_err(
-                |error| match error {
-                    Error::Invalid(invalid) => Error::Invalid(invalid.prefixed("dispatch")),
-                    other => other,
-                },
-            )?;
+            let checked = executor.check_workflow_template(tx, actor.project, actor.author, &spec.dispatch);
+            checked.map_err(|error| match error {
+                Error::Invalid(invalid) => Error::Invalid(invalid.prefixed("dispatch")),
+                other => other,
+            })?;
             let limits = TriggerLimits::before_change(tx, actor.project)?;
             save_workflow_trigger(tx, &ctx, "", &spec)?;
             limits.check(tx, "name", larger_field)?;

@@ -33,7 +33,9 @@ pub fn plan_problem(snapshot: &Snapshot, agents: &[Agent]) -> Option<String> {
     let tasks = snapshot.tasks();
     let max_tasks = snapshot.workflow.settings.max_tasks;
     if tasks.is_empty() {
-        return Some("it made no tasks".to_owned());
+        return Some(
+            "it made no tasks: the planner has to create them with its tools (`tasks_create`)".to_owned(),
+        );
     }
     if tasks.len() > max_tasks {
         return Some(format!("it has {}, and the limit is {max_tasks}", counted(tasks.len() as u64, "task")));

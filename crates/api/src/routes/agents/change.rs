@@ -1,8 +1,16 @@
 //! Creates, changes and deletes agents.
 
 use axum::extract::State;
-use emergent_domain::{invalid::Invalid, pack::nearest_name, token::Scope};
-use emergent_executor::agents::{Save, UnchangedTrigger};
+use emergent_domain::{
+    agent::{Agent, AgentDefinition},
+    invalid::{Invalid, Problem},
+    pack::nearest_name,
+    token::Scope,
+};
+use emergent_executor::{
+    Error as ExecutorError,
+    agents::{Save, UnchangedTrigger},
+};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -47,26 +55,37 @@ pub(super) async fn create(
     Query(query): Query<SaveQuery>,
     Json(body): Json<CreateAgent>,
 ) -> Result<AgentView> {
-    check_provider(&app, body.model.as_ref().map(|model| model.provider.as_str()))?;
-    let agent = app.executor.create_agent_with(actor, body.into(), query.save()).await?;
+    let misspelt = misspelt_provider(&app, body.model.as_ref().map(|model| model.provider.as_str()));
+    let definition: AgentDefinition = body.into();
+    if let Some(problem) = misspelt {
+        let tried = app.executor.create_agent_with(actor, definition, Save::DryRun).await;
+        return Err(with_others(problem, tried).into());
+    }
+    let agent = app.executor.create_agent_with(actor, definition, query.save()).await?;
     created_if(!query.dry_run, with_warnings(&app, actor.project, agent).await)
 }
 
-/// Refuses a provider of models that is probably misspelt. One that resembles none is checked when the agent is started:
-/// the definition may be meant for another server, or for one that uses one model for everything.
-fn check_provider(app: &App, provider: Option<&str>) -> std::result::Result<(), Invalid> {
-    let Some(provider) = provider else { return Ok(()) };
+/// A provider of models that is probably misspelt. One that resembles none is checked when the agent is started: the
+/// definition may be meant for another server, or for one that uses one model for everything.
+fn misspelt_provider(app: &App, provider: Option<&str>) -> Option<Problem> {
+    let provider = provider?;
     let known: Vec<String> = app.executor.models().status().into_iter().map(|status| status.name).collect();
     if known.iter().any(|name| name == provider) {
-        return Ok(());
+        return None;
     }
-    match nearest_name(provider, known.iter().map(String::as_str)) {
-        Some(nearest) => {
-            let reason = format!("has the unknown provider `{provider}`; did you mean `{nearest}`?");
-            Err(Invalid::new("model", reason))
-        }
-        None => Ok(()),
-    }
+    let nearest = nearest_name(provider, known.iter().map(String::as_str))?;
+    let reason = format!("has the unknown provider `{provider}`; did you mean `{nearest}`?");
+    Some(Problem::new("model", reason))
+}
+
+/// A problem together with all others that a dry run found, so that they can be corrected at once.
+fn with_others(problem: Problem, tried: std::result::Result<Agent, ExecutorError>) -> Invalid {
+    let others = match tried {
+        Err(ExecutorError::Invalid(invalid)) => invalid.problems,
+        // Other errors are told once the definition is valid.
+        Ok(_) | Err(_) => Vec::new(),
+    };
+    Invalid { problems: std::iter::once(problem).chain(others).collect() }
 }
 
 /// Changes an agent. Active runs keep the version they started with. A change without effect creates no
@@ -85,13 +104,19 @@ pub(super) async fn update(
     Query(query): Query<SaveQuery>,
     Json(body): Json<UpdateAgent>,
 ) -> Result<AgentView> {
-    check_provider(&app, body.model.as_ref().and_then(|model| Some(model.as_ref()?.provider.as_str())))?;
+    let provider = body.model.as_ref().and_then(|model| Some(model.as_ref()?.provider.as_str()));
+    let misspelt = misspelt_provider(&app, provider);
     let expected = body.expected_version;
     let trigger = match body.trigger {
         Some(Some(_)) => UnchangedTrigger::Reactivate,
         _ => UnchangedTrigger::Keep,
     };
     let change = move |before| body.apply_to(before);
+    if let Some(problem) = misspelt {
+        let tried =
+            app.executor.update_agent_with(actor, agent, expected, trigger, Save::DryRun, change).await;
+        return Err(with_others(problem, tried).into());
+    }
     let saved = app.executor.update_agent_with(actor, agent, expected, trigger, query.save(), change);
     let changed = saved.await?;
     written(&caller, Scope::AgentsRead, ok(with_warnings(&app, actor.project, changed).await))
