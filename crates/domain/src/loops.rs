@@ -10,22 +10,34 @@
 //! Other calls may lie between the repetitions. They excuse them only if they bring something new: a result
 //! that their tool has not returned in this run, or a change. Failures are compared without the arguments, so
 //! a tool that always fails in the same way is a loop as well. All tools that the run does not have count as one.
+//! Many calls in a row without anything new are a loop whatever their tools and arguments are.
+//!
+//! Results are compared without what drifts in them, as the scores of a search do.
 //!
 //! The guard sees only what the record of the run contains, so a recovered run has the same guard.
 
+mod drift;
+#[cfg(test)]
+mod drift_tests;
 mod failures;
 mod fingerprint;
+mod idle;
 #[cfg(test)]
 mod tests;
 mod texts;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use drift::Drift;
 use failures::{FailureCheck, Failures};
+use idle::{IdleCalls, IdleCheck};
 use serde_json::Value;
 pub use texts::{loop_error, loop_warning};
 
-use crate::{agent::string_enum, ids::ToolCallId};
+use crate::{
+    agent::string_enum,
+    ids::{RunId, ToolCallId},
+};
 
 /// This many repetitions of a cycle count as a loop.
 const MIN_REPEATS: usize = 3;
@@ -99,11 +111,15 @@ pub enum LoopKind {
     SameFailure,
     /// Calls of tools that the run does not have, under any names.
     UnknownTools,
+    /// Calls of any tools with any arguments, none of which brings anything new.
+    Idle,
 }
 
 /// Observes all tool calls of a run and their results, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoopGuard {
+    /// The run that makes the calls.
+    run: Option<RunId>,
     /// The recent calls, newest last.
     recent: VecDeque<RecentCall>,
     /// All calls of the run by their fingerprints, exact and similar.
@@ -116,6 +132,9 @@ pub struct LoopGuard {
     /// How many results were new, and how many changes were made.
     news: u64,
     failures: Failures,
+    idle: IdleCalls,
+    /// The tools that the run has called.
+    called_tools: HashSet<u64>,
     /// How many answers with tool calls the model has given.
     answers: u64,
     /// The loops without progress that the model was warned about.
@@ -132,6 +151,7 @@ struct RecentCall {
     tool: u64,
     input: Value,
     effect: CallEffect,
+    drift: Drift,
     /// False if the call was refused.
     executed: bool,
     result: Option<u64>,
@@ -173,6 +193,11 @@ struct WarnedLoop {
 }
 
 impl LoopGuard {
+    /// Creates the guard of a run. What the run records about itself in the graph is no news to it.
+    pub fn for_run(run: RunId) -> Self {
+        Self { run: Some(run), ..Self::default() }
+    }
+
     /// Records the calls of the next answer of the model, and returns how to treat each of them.
     pub fn observe_answer<'a>(
         &mut self,
@@ -180,6 +205,7 @@ impl LoopGuard {
     ) -> Vec<LoopCheck> {
         self.answers += 1;
         self.read_idle_warnings = self.idle_warnings;
+        self.idle.record_answer();
         calls.into_iter().map(|call| self.observe(call)).collect()
     }
 
@@ -196,6 +222,7 @@ impl LoopGuard {
             tool: fingerprint::failing_tool(call.tool, call.effect),
             input: call.input.clone(),
             effect: call.effect,
+            drift: Drift::for_tool(call.tool, call.effect),
             executed: true,
             result: None,
             unchanged: 0,
@@ -233,7 +260,10 @@ impl LoopGuard {
         if self.has_nothing_new(exact) {
             return self.warn(vec![exact], count, LoopKind::NothingNew);
         }
-        self.check_failures()
+        match self.check_failures() {
+            LoopCheck::None => self.check_idle(exact),
+            check => check,
+        }
     }
 
     /// Returns whether the call was made often with one result while nothing else brought anything new.
@@ -254,6 +284,21 @@ impl LoopGuard {
             FailureCheck::Warn { count } => self.warn(Vec::new(), count, kind),
             FailureCheck::WarnAgain { count } => LoopCheck::Warn { count, kind },
             FailureCheck::End { count } => LoopCheck::End { count, kind },
+        }
+    }
+
+    /// Checks whether many calls in a row have brought nothing new. A first write and a tool that the run has not called
+    /// yet may bring something.
+    fn check_idle(&mut self, exact: u64) -> LoopCheck {
+        let Some(newest) = self.recent.back() else { return LoopCheck::None };
+        let is_repetition = self.history.get(&exact).is_some_and(|call| call.has_succeeded);
+        if !self.called_tools.contains(&newest.tool) || (newest.effect.may_change() && !is_repetition) {
+            return LoopCheck::None;
+        }
+        match self.idle.check() {
+            IdleCheck::None => LoopCheck::None,
+            IdleCheck::Warn { count } => LoopCheck::Warn { count, kind: LoopKind::Idle },
+            IdleCheck::End { count } => LoopCheck::End { count, kind: LoopKind::Idle },
         }
     }
 
@@ -356,11 +401,16 @@ impl LoopGuard {
     /// Records the result of a call. The result of a call that the guard refused is ignored.
     pub fn record_result(&mut self, id: ToolCallId, output: &Value, failed: bool) {
         let Some(index) = self.recent.iter().rposition(|call| call.id == id && call.executed) else { return };
-        let RecentCall { exact, similar, tool, effect, .. } = self.recent[index];
-        let result = fingerprint::result(effect, output, failed);
+        let RecentCall { exact, similar, tool, effect, drift, .. } = self.recent[index];
+        let result = match failed {
+            true => fingerprint::result(effect, output, failed),
+            false => {
+                let output = drift.remove_from(output, &self.recent[index].input, self.run);
+                fingerprint::result(effect, &output, failed)
+            }
+        };
         let is_repetition = self.history.get(&exact).is_some_and(|call| call.has_succeeded);
-        let is_change =
-            !matches!(effect, CallEffect::Reads | CallEffect::NoTool) && !failed && !is_repetition;
+        let is_change = effect.may_change() && !failed && !is_repetition;
         if is_change {
             self.changes += 1;
         }
@@ -368,6 +418,7 @@ impl LoopGuard {
         if is_change || is_new_result {
             self.record_news();
         }
+        self.called_tools.insert(tool);
         for key in [exact, similar] {
             let (changes, news) = (self.changes, self.news);
             let history = self.history.entry(key).or_default();
@@ -386,7 +437,12 @@ impl LoopGuard {
                 self.failures.record(tool, kind, effect);
             }
         }
-        let unchanged = self.history.get(&exact).map_or(0, |call| call.unchanged);
+        let (unchanged, has_changed) =
+            self.history.get(&exact).map_or((0, false), |call| (call.unchanged, call.has_changed));
+        match is_change || is_new_result || has_changed {
+            true => self.idle.record_news(),
+            false => self.idle.record_idle_call(),
+        }
         let call = &mut self.recent[index];
         (call.result, call.unchanged) = (Some(result), unchanged);
     }
@@ -401,6 +457,15 @@ impl LoopGuard {
         self.warned.retain(|warned| warned.kind != LoopKind::NothingNew || warned.has_progressed);
         self.idle_warnings -= count - self.warned.len();
         self.read_idle_warnings = self.read_idle_warnings.min(self.idle_warnings);
+    }
+}
+
+impl CallEffect {
+    fn may_change(self) -> bool {
+        match self {
+            Self::Writes | Self::External => true,
+            Self::Reads | Self::NoTool => false,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use emergent_domain::{
     chat::{StopReason, ToolCall},
-    ids::ToolCallId,
+    ids::{RunId, ToolCallId},
     loops::{self, CallEffect, LoopCheck, LoopGuard, ObservedCall},
     output_schema::OutputSchema,
     run::{MAX_STEPS, Reason, RunEnd},
@@ -138,6 +138,12 @@ impl Machine {
             corrections: 0,
             budget_refusal: None,
         }
+    }
+
+    /// Sets the run, so that the loop guard knows what of a result the run recorded itself.
+    #[must_use]
+    pub fn for_run(self, run: RunId) -> Self {
+        Self { loops: LoopGuard::for_run(run), ..self }
     }
 
     /// Sets the schema that the final answer must match.

@@ -9,6 +9,7 @@ mod foreign_blockers;
 mod from_graph;
 mod harness;
 mod judges;
+mod loops;
 mod many_tasks;
 mod parallel_discussions;
 mod people;

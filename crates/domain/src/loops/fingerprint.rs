@@ -81,6 +81,13 @@ pub(super) fn result(effect: CallEffect, output: &Value, failed: bool) -> u64 {
     hasher.finish()
 }
 
+/// Hashes a part of a result, regardless of the order of its keys.
+pub(super) fn value(part: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hash_value(part, Text::Exact, &VOLATILE_FIELDS, &mut hasher);
+    hasher.finish()
+}
+
 #[derive(Debug, Clone, Copy, Hash)]
 enum Text {
     Exact,

@@ -1,6 +1,6 @@
 //! What the loop guard tells the model, and whoever reads why a run ended.
 
-use super::{LoopKind, MAX_STALE_CALLS};
+use super::{LoopKind, MAX_STALE_CALLS, idle::MAX_IDLE_CALLS};
 
 /// The text that the model receives instead of the result of a looping call: what it repeats, what to do, and what
 /// happens otherwise.
@@ -29,6 +29,11 @@ pub fn loop_warning(tool: &str, count: usize, kind: LoopKind) -> String {
         LoopKind::UnknownTools => format!(
             "You have called tools that you do not have {count} times, the last one as {tool}. Call only the tools that \
              are listed for you."
+        ),
+        LoopKind::Idle => format!(
+            "Your last {count} tool calls brought nothing new: whatever their arguments were, each of them failed or \
+             returned what was known. So {tool} will hardly find anything else. After {MAX_IDLE_CALLS} more such calls \
+             the loop counts as continued."
         ),
     };
     format!(
@@ -61,6 +66,9 @@ pub fn loop_error(tool: &str, count: usize, kind: LoopKind) -> String {
         LoopKind::SameFailure => format!("`{tool}` {count} times, and it always failed with the same error"),
         LoopKind::UnknownTools => {
             format!("tools that it does not have {count} times, the last one as `{tool}`")
+        }
+        LoopKind::Idle => {
+            format!("tools {count} times in a row without any new result, the last one was `{tool}`")
         }
     };
     format!(

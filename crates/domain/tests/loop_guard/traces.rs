@@ -1,5 +1,7 @@
 //! Generates the labelled set: loops of many shapes, and honest work that looks like a loop.
 
+mod drifting;
+mod idle;
 mod without_progress;
 
 use emergent_domain::loops::CallEffect::{self, External, Reads, Writes};
@@ -42,6 +44,10 @@ pub fn labelled_set() -> Vec<Trace> {
     without_progress::loops_of_revisits(&mut traces);
     without_progress::honest_exploration(&mut traces);
     without_progress::honest_mending(&mut traces);
+    drifting::loops_of_drift(&mut traces);
+    drifting::honest_waiting_beside_drift(&mut traces);
+    idle::loops_without_news(&mut traces);
+    idle::honest_searching(&mut traces);
     honest_polling(&mut traces);
     honest_paging(&mut traces);
     honest_retries(&mut traces);

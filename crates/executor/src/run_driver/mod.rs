@@ -97,7 +97,9 @@ impl RunDriver {
         let remaining = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
         Self {
             specs: client_tools::tool_specs(&tools, &run),
-            machine: Machine::new(run.max_steps, run.steps_before).with_output_schema(output_schema.clone()),
+            machine: Machine::new(run.max_steps, run.steps_before)
+                .for_run(run.id)
+                .with_output_schema(output_schema.clone()),
             recorder: Recorder::new(executor, &run, owner),
             executor: executor.clone(),
             system_prompt: output_schema::system_prompt(&run, &loaded.definition).into_owned(),
@@ -152,7 +154,7 @@ impl RunDriver {
     }
 
     /// Records the tools that the whitelist names and that are missing, and the servers that cannot be used, for a
-    /// run whose start is recorded already.
+    /// run whose start is recorded already. The event names all of them, because the newest one counts.
     async fn report_missing_tools(&mut self) -> Result<()> {
         if self.tools.unavailable_servers().is_empty() && self.tools.missing_tools().is_empty() {
             return Ok(());
