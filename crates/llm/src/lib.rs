@@ -28,7 +28,7 @@ pub use chat::{
 pub use chat::{Anthropic, OpenAi};
 pub use chat::{Fault, Rule, Script, ScriptedCall, ScriptedReply, When};
 pub use embed::{
-    Credentials, DEFAULT_MIN_SIMILARITY, DEFAULT_PASSAGE_PART, EmbedTask, Embedder, EmbedderSpec,
+    Credentials, DEFAULT_MIN_SIMILARITY, DEFAULT_PASSAGE_PART, EmbedTask, Embedder, EmbedderSpec, Precision,
     SimilarityReport, embedder, measure_passage_similarity, measure_similarity,
 };
 pub use error::Error;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::Error;
+pub use local::Precision;
 pub use similarity::{
     DEFAULT_MIN_SIMILARITY, DEFAULT_PASSAGE_PART, SimilarityReport, measure_passage_similarity,
     measure_similarity,
@@ -82,7 +83,7 @@ pub fn embedder(spec: &EmbedderSpec, creds: &Credentials) -> Result<Option<Arc<d
     Ok(Some(match spec {
         EmbedderSpec::Off => return Ok(None),
         EmbedderSpec::Builtin => Arc::new(builtin::Builtin),
-        EmbedderSpec::Local(dir) => Arc::new(local::LocalEmbedder::load(dir)?),
+        EmbedderSpec::Local(dir, precision) => Arc::new(local::LocalEmbedder::load(dir, *precision)?),
         EmbedderSpec::Google { model } => Arc::new(google::connect(model, creds)?),
         EmbedderSpec::OpenAi { model } => Arc::new(openai::connect(model, creds)?),
         EmbedderSpec::Ollama { model } => Arc::new(ollama::connect(model, creds)?),

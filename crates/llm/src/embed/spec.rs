@@ -2,6 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
+use super::Precision;
 use crate::Error;
 
 /// The value of `EMERGENT_EMBEDDINGS`.
@@ -11,7 +12,7 @@ pub enum EmbedderSpec {
     Off,
     Builtin,
     /// A sentence-transformers directory.
-    Local(PathBuf),
+    Local(PathBuf, Precision),
     Google {
         model: String,
     },
@@ -23,8 +24,9 @@ pub enum EmbedderSpec {
     },
 }
 
-const FORMS: &str =
-    "`off`, `builtin`, `local:<dir>`, `google/gemini-embedding-001`, `openai/NAME` or `ollama/NAME`";
+const LOCAL: &str = "local:";
+const LOCAL_FLOAT: &str = "local-f32:";
+const FORMS: &str = "`off`, `builtin`, `local:<dir>`, `local-f32:<dir>`, `google/gemini-embedding-001`, `openai/NAME` or `ollama/NAME`";
 
 impl FromStr for EmbedderSpec {
     type Err = Error;
@@ -37,8 +39,10 @@ impl FromStr for EmbedderSpec {
             "builtin" => return Ok(Self::Builtin),
             _ => {}
         }
-        if let Some(dir) = text.strip_prefix("local:").filter(|dir| !dir.is_empty()) {
-            return Ok(Self::Local(dir.into()));
+        for (prefix, precision) in [(LOCAL, Precision::Int8), (LOCAL_FLOAT, Precision::Float)] {
+            if let Some(dir) = text.strip_prefix(prefix).filter(|dir| !dir.is_empty()) {
+                return Ok(Self::Local(dir.into(), precision));
+            }
         }
         let (provider, model) = text.split_once('/').ok_or_else(unknown)?;
         let model = Some(model.to_owned()).filter(|model| !model.is_empty()).ok_or_else(unknown)?;
@@ -56,7 +60,8 @@ impl fmt::Display for EmbedderSpec {
         match self {
             Self::Off => f.write_str("off"),
             Self::Builtin => f.write_str("builtin"),
-            Self::Local(dir) => write!(f, "local:{}", dir.display()),
+            Self::Local(dir, Precision::Int8) => write!(f, "{LOCAL}{}", dir.display()),
+            Self::Local(dir, Precision::Float) => write!(f, "{LOCAL_FLOAT}{}", dir.display()),
             Self::Google { model } => write!(f, "google/{model}"),
             Self::OpenAi { model } => write!(f, "openai/{model}"),
             Self::Ollama { model } => write!(f, "ollama/{model}"),
@@ -108,6 +113,7 @@ mod tests {
             "off",
             "builtin",
             "local:models/all-MiniLM-L6-v2",
+            "local-f32:models/all-MiniLM-L6-v2",
             "google/gemini-embedding-001",
             "openai/BAAI/bge-m3",
             "ollama/nomic-embed-text:v1.5",
@@ -118,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_mistake_is_answered_with_the_accepted_forms() {
-        for text in ["", "on", "local:", "openai/", "cohere/embed-v4", "google"] {
+        for text in ["", "on", "local:", "local-f32:", "openai/", "cohere/embed-v4", "google"] {
             let error = text.parse::<EmbedderSpec>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{text}`")) && error.contains("local:<dir>"), "{error}");
         }

@@ -7,9 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use emergent_domain::foreign_json;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{bert::Bert, tokenize::Tokenizer, weights::Weights};
+use super::{Precision, bert::Bert, tokenize::Tokenizer, weights::Weights};
 use crate::{embed::EmbedTask, error::BoxedError};
 
 pub struct Directory {
@@ -52,8 +53,8 @@ impl Directory {
         Ok(config)
     }
 
-    pub fn bert(&self, config: &BertConfig) -> Result<Bert, BoxedError> {
-        Bert::load(config, &mut Weights::open(&self.transformer.join("model.safetensors"))?)
+    pub fn bert(&self, config: &BertConfig, precision: Precision) -> Result<Bert, BoxedError> {
+        Bert::load(config, &mut Weights::open(&self.transformer.join("model.safetensors"))?, precision)
     }
 
     pub fn tokenizer(&self, config: &BertConfig) -> Result<Tokenizer, BoxedError> {
@@ -184,7 +185,9 @@ impl Pooling {
 pub fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, BoxedError> {
     let name = path.file_name().unwrap_or_default().display();
     match fs::read(path) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).map_err(|error| format!("`{name}`: {error}"))?)),
+        Ok(bytes) => {
+            Ok(Some(foreign_json::from_slice(&bytes).map_err(|error| format!("`{name}`: {error}"))?))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("`{name}`: {error}").into()),
     }

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use emergent_domain::foreign_json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokenizers::{
@@ -78,7 +79,7 @@ struct ModelJson {
 /// them that mean nothing.
 fn from_tokenizer_json(file: &str) -> Result<tokenizers::Tokenizer, BoxedError> {
     let named = |error: BoxedError| format!("`tokenizer.json`: {error}");
-    let TokenizerJson { model } = serde_json::from_str(file).map_err(|error| named(error.into()))?;
+    let TokenizerJson { model } = foreign_json::from_str(file).map_err(|error| named(error.into()))?;
     let kind = model.kind.as_deref().unwrap_or("none");
     if kind != "WordPiece" {
         return Err(

@@ -9,6 +9,7 @@ use std::{
     path::Path,
 };
 
+use emergent_domain::foreign_json;
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
@@ -36,7 +37,7 @@ impl Weights {
         }
         let mut header = vec![0; size as usize];
         file.read_exact(&mut header)?;
-        let metadata: Metadata = serde_json::from_slice(&header)
+        let metadata: Metadata = foreign_json::from_slice(&header)
             .map_err(|error| format!("`model.safetensors` is not a safetensors file: {error}"))?;
         let (promised, present) = (metadata.data_len() as u64, length - 8 - size);
         if promised != present {

@@ -1,12 +1,14 @@
 //! Sentence models from a directory, compared with vectors that independent code computed.
 
+mod int8;
+
 use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use emergent_llm::{Credentials, EmbedTask, Embedder, EmbedderSpec, Error, embedder};
+use emergent_llm::{Credentials, EmbedTask, Embedder, EmbedderSpec, Error, Precision, embedder};
 use serde_json::{Value, json};
 
 fn tiny() -> PathBuf {
@@ -14,7 +16,11 @@ fn tiny() -> PathBuf {
 }
 
 fn load(dir: &Path) -> Result<Arc<dyn Embedder>, Error> {
-    embedder(&EmbedderSpec::Local(dir.into()), &Credentials::default()).map(Option::unwrap)
+    load_with(dir, Precision::Float)
+}
+
+fn load_with(dir: &Path, precision: Precision) -> Result<Arc<dyn Embedder>, Error> {
+    embedder(&EmbedderSpec::Local(dir.into(), precision), &Credentials::default()).map(Option::unwrap)
 }
 
 /// A copy of the tiny model that a test may change.
