@@ -1,14 +1,16 @@
 //! What the settings mean for each service of the server.
 
-use std::path::PathBuf;
+use std::{iter, path::PathBuf};
 
 use emergent_domain::agent::ModelConfig;
 use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
+use emergent_mcp::client::Sandbox;
 use emergent_store::DbConfig;
 use emergent_wire::diagnostics::SettingView;
 
 use super::{Settings, env_value};
 use crate::{
+    commands::suggestion,
     datadir::{DATABASE, PROGRAM_CACHES},
     error::{Error, Result},
     settings_report::describe_settings,
@@ -37,16 +39,30 @@ impl Settings {
     }
 
     pub fn external_servers(&self) -> emergent_tools::remote::RemoteSettings {
+        let hidden = self.hidden_from_programs(env_value("GOOGLE_APPLICATION_CREDENTIALS"));
+        // No program runs yet, so the links on the way to these files are still those of the operator.
+        Sandbox::remember_hidden(&hidden);
         emergent_tools::remote::RemoteSettings {
             allow_stdio: self.allow_stdio,
             programs: self.stdio_programs.clone(),
-            hidden_folder: Some(self.data_dir.clone()),
+            hidden,
             cache_folder: Some(self.data_dir.join(PROGRAM_CACHES)),
             // This path names the running binary, also after a newer one has taken its place.
             supervisor: cfg!(target_os = "linux").then(|| PathBuf::from("/proc/self/exe")),
             allow_private_hosts: self.allow_private_hosts,
             ..Default::default()
         }
+    }
+
+    /// The data folder, and the files with credentials that the settings name: programs may neither read nor change
+    /// them. `credentials` is the file with those of Google.
+    fn hidden_from_programs(&self, credentials: Option<String>) -> Vec<PathBuf> {
+        let files = [
+            self.tls.as_ref().map(|files| files.key.clone()),
+            self.file.clone(),
+            credentials.map(PathBuf::from),
+        ];
+        iter::once(self.data_dir.clone()).chain(files.into_iter().flatten()).collect()
     }
 
     pub fn coordination(&self) -> Result<emergent_coordination::Settings> {
@@ -111,5 +127,60 @@ impl Settings {
             openai_base_url: env_value("EMERGENT_OPENAI_BASE_URL"),
             ollama_host: env_value("OLLAMA_HOST"),
         }
+    }
+}
+
+/// How the models begin the message about a provider that there is not, and the list of those that there are.
+const UNKNOWN_PROVIDER: &str = "has the unknown provider `";
+const PROVIDERS: &str = "`; the providers are `";
+
+/// The message about an unknown provider with the one that was probably meant.
+fn with_nearest_provider(message: &str) -> String {
+    let parts = message.split_once(UNKNOWN_PROVIDER).and_then(|(_, rest)| rest.split_once(PROVIDERS));
+    let Some((name, names)) = parts else { return message.to_owned() };
+    let nearest = suggestion(name, names.trim_end_matches('`').split("`, `"));
+    match nearest.is_empty() {
+        true => message.to_owned(),
+        false => message.replace(PROVIDERS, &format!("`{nearest} The providers are `")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use emergent_api::server::TlsFiles;
+
+    use super::*;
+    use crate::config::StoreFlags;
+
+    #[test]
+    fn programs_see_neither_the_data_folder_nor_the_files_with_credentials() {
+        let flags = StoreFlags { data_dir: Some("/srv/data".into()), database_url: None };
+        let mut settings = Settings::load(&flags, None).unwrap();
+        settings.file = None;
+        assert_eq!(settings.hidden_from_programs(None), [PathBuf::from("/srv/data")]);
+        settings.file = Some("emergent.toml".into());
+        settings.tls = Some(TlsFiles { certificate: "/etc/tls.pem".into(), key: "/etc/tls.key".into() });
+        let hidden = settings.hidden_from_programs(Some("/etc/google.json".into()));
+        assert_eq!(
+            hidden,
+            ["/srv/data", "/etc/tls.key", "emergent.toml", "/etc/google.json"].map(PathBuf::from)
+        );
+    }
+
+    #[test]
+    fn an_unknown_provider_is_answered_with_the_nearest() {
+        let message = |name: &str| {
+            with_nearest_provider(&format!(
+                "the model has the unknown provider `{name}`; the providers are `google`, `rehearsal`"
+            ))
+        };
+        assert_eq!(
+            message("rehersal"),
+            "the model has the unknown provider `rehersal`; did you mean `rehearsal`? The providers are `google`, `rehearsal`"
+        );
+        assert_eq!(
+            message("zzz"),
+            "the model has the unknown provider `zzz`; the providers are `google`, `rehearsal`"
+        );
     }
 }

@@ -49,6 +49,10 @@ async fn change_a_program(home: Home) {
         let refused = attacker.patch(&path, &change).await;
         assert_eq!((refused.status, refused.code()), (403, "program_not_allowed"), "{change}");
     }
+    for change in [json!({ "trust": true }), json!({ "pinPolicy": "off" })] {
+        let refused = attacker.patch(&path, &change).await;
+        assert_eq!((refused.status, refused.code()), (403, "program_not_allowed"), "{change}");
+    }
     assert_eq!(attacker.patch(&path, &json!({ "enabled": false })).await.status, 200);
     assert_eq!(attacker.patch(&path, &json!({ "enabled": true })).await.status, 403);
 }
@@ -71,13 +75,21 @@ async fn admit_programs(home: Home) {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_reads_neither_the_data_folder_nor_the_servers_environment() {
+async fn a_program_reads_neither_the_data_folder_nor_the_servers_environment_and_credentials() {
     let home = Home::sqlite().with("GEMINI_API_KEY", "key-of-the-operator");
-    let out = home.folder().join("out");
+    let (out, keys) = (home.folder().join("out"), home.folder().join("keys"));
     std::fs::create_dir(&out).unwrap();
+    std::fs::create_dir(&keys).unwrap();
+    std::fs::write(home.folder().join("emergent.toml"), "# key-of-the-operator\nmax-runs = 9\n").unwrap();
+    let google = json!({ "type": "authorized_user", "client_id": "a", "client_secret": "key-of-the-operator",
+                         "refresh_token": "b" });
+    std::fs::write(keys.join("google.json"), google.to_string()).unwrap();
+    std::fs::write(keys.join("public.pem"), "for everybody").unwrap();
+    let home = home.with("GOOGLE_APPLICATION_CREDENTIALS", keys.join("google.json").to_str().unwrap());
     let server = home.start().await;
     let script = format!(
-        "cd '{}'; cat ../data/* ../data/emergent.db > data-folder 2>&1; cat /proc/{}/environ \
+        "cd '{}'; cat ../data/* ../data/emergent.db > data-folder 2>&1; cat ../emergent.toml > settings 2>&1; \
+         cat ../keys/google.json > google 2>&1; cat ../keys/public.pem > public 2>&1; cat /proc/{}/environ \
          /proc/$PPID/environ > environment 2>&1; tr '\\0' '\\n' < /proc/self/environ > own; ulimit -n > files; echo done > done",
         out.display(),
         server.launched.id()
@@ -89,6 +101,10 @@ async fn a_program_reads_neither_the_data_folder_nor_the_servers_environment() {
     assert_eq!(read("done").trim(), "done", "the program ran, and could write beside the data folder");
     let data = read("data-folder");
     assert!(!data.contains("SQLite format") && data.contains("ermission denied"), "{data}");
+    for name in ["settings", "google"] {
+        assert!(read(name).contains("ermission denied"), "{name}: {}", read(name));
+    }
+    assert_eq!(read("public"), "for everybody", "what is beside a hidden file can be read");
     assert!(!read("environment").contains("key-of-the-operator"), "{}", read("environment"));
     let own = read("own");
     assert!(!own.contains("GEMINI") && !own.contains(TOKEN), "{own}");

@@ -1,14 +1,22 @@
-//! The sandbox of programs that run as MCP servers. Such a program cannot access Emergent's data folder or
-//! the memory of its process, and its use of files and memory is limited.
+//! The sandbox of programs that run as MCP servers. Such a program cannot access Emergent's data folder, the
+//! files with its credentials or the memory of its process, and its use of files and memory is limited.
 //!
 //! Landlock restricts the calling thread and every process that this thread starts. It can only grant access
-//! to folders, not deny it to one. So access is granted to everything beside the path to the hidden folder:
-//! in each parent folder, to all entries except the one on the path. The parent folders themselves are not
-//! granted, so files that are created directly in one of them later cannot be opened. A restricted program
-//! can also not read the memory or environment of processes outside its sandbox. If it runs as root, the
+//! to folders and files, not deny it to one. So access is granted to everything beside the paths to what is
+//! hidden: in each parent folder, to all entries except those on such a path. The parent folders themselves are
+//! not granted, so files that are created directly in one of them later cannot be opened. Where symbolic links lead
+//! to what is hidden, this is also true for the folders of these links; see `hidden_paths`. A restricted program can
+//! also not read the memory or environment of processes outside its sandbox. If it runs as root, the
 //! capabilities that would circumvent this are dropped.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::{Path, PathBuf},
+};
+
+use hidden_paths::HiddenPaths;
+
+mod hidden_paths;
 
 /// The maximum number of entries of one parent folder that are granted; programs cannot access the others.
 const MAX_ENTRIES: usize = 10_000;
@@ -16,8 +24,9 @@ const MAX_ENTRIES: usize = 10_000;
 /// The restrictions of one program.
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox {
-    /// A folder that the program may neither read nor change.
-    pub hidden: Option<PathBuf>,
+    /// Folders and files that the program may neither read nor change, with those that these paths led to when
+    /// [`Sandbox::remember_hidden`] was called. Those that did not exist then, and do not exist now, are left out.
+    pub hidden: Vec<PathBuf>,
     /// A folder of the program's own, which may be in the hidden one: the program may change everything in it. Package
     /// runners keep there what they download.
     pub cache: Option<PathBuf>,
@@ -35,6 +44,13 @@ pub enum Enforcement {
 }
 
 impl Sandbox {
+    /// Notes what these paths lead to, unless this process has done so before. The server calls this when it starts,
+    /// because later a link may have been replaced. Paths that it was not called for are resolved when the first
+    /// program starts.
+    pub fn remember_hidden(paths: &[PathBuf]) {
+        hidden_paths::remember(paths);
+    }
+
     /// Restricts the calling thread, and the processes that it starts from now on.
     #[cfg(target_os = "linux")]
     pub(super) fn restrict_thread(&self) -> std::io::Result<Enforcement> {
@@ -43,11 +59,10 @@ impl Sandbox {
             path_beneath_rules,
         };
 
-        let Some(hidden) = &self.hidden else { return Ok(Enforcement::InForce) };
-        let Ok(hidden) = hidden.canonicalize() else {
-            // The folder does not exist, so there is nothing to hide.
+        let hidden = HiddenPaths::resolve(&self.hidden)?;
+        if hidden.targets.is_empty() {
             return Ok(Enforcement::InForce);
-        };
+        }
         // Rights that are not in this list, such as listing folders and executing files, are not restricted.
         let rights = AccessFs::ReadFile
             | AccessFs::WriteFile
@@ -74,13 +89,14 @@ impl Sandbox {
         if restricted.ruleset == RulesetStatus::NotEnforced {
             return Ok(Enforcement::Unavailable);
         }
-        check_hidden(&hidden)?;
+        hidden.targets.iter().try_for_each(|path| check_hidden(path))?;
         Ok(Enforcement::InForce)
     }
 
     #[cfg(not(target_os = "linux"))]
     pub(super) fn restrict_thread(&self) -> std::io::Result<Enforcement> {
-        Ok(if self.hidden.is_some() { Enforcement::Unavailable } else { Enforcement::InForce })
+        let hidden = HiddenPaths::resolve(&self.hidden)?;
+        Ok(if hidden.targets.is_empty() { Enforcement::InForce } else { Enforcement::Unavailable })
     }
 }
 
@@ -123,27 +139,38 @@ fn drop_capabilities() -> std::io::Result<()> {
     Ok(set_capabilities(None, reduced)?)
 }
 
-/// Fails if the calling thread can still open a file in the hidden folder, for example through a mount that
-/// shows the folder under a second path.
+/// Fails if the calling thread can still open a hidden file, or a file in a hidden folder, for example through a
+/// mount that shows the folder under a second path.
 #[cfg(target_os = "linux")]
 fn check_hidden(hidden: &Path) -> std::io::Result<()> {
-    let entries = std::fs::read_dir(hidden)?.flatten().map(|entry| entry.path());
-    let mut files = entries.filter(|path| path.is_file());
+    let files: Vec<PathBuf> = match hidden.is_dir() {
+        true => std::fs::read_dir(hidden)?.flatten().map(|entry| entry.path()).collect(),
+        false => vec![hidden.to_owned()],
+    };
+    let mut files = files.iter().filter(|path| path.is_file());
     match files.find(|path| std::fs::File::open(path).is_ok()) {
         Some(path) => Err(std::io::Error::other(format!(
-            "the program could read `{}`, because the data folder has a second path; no program is started",
+            "the program could read `{}`, because its folder has a second path; no program is started",
             path.display()
         ))),
         None => Ok(()),
     }
 }
 
-/// Returns the siblings of the folder and of each of its parents, up to the root. Links and mounts that lead
-/// back to one of these folders are left out, whatever their name.
-fn entries_beside(hidden: &Path) -> Vec<PathBuf> {
-    let on_path: Vec<_> = hidden.ancestors().filter_map(identity).collect();
+/// Returns the siblings of the hidden folders and files and of each of their parents, up to the root, and the entries of
+/// the folders of links. Links and mounts that lead back to one of these are left out, whatever their name.
+fn entries_beside(hidden: &HiddenPaths) -> Vec<PathBuf> {
+    let HiddenPaths { targets, link_folders } = hidden;
+    let protected = targets.iter().chain(link_folders).flat_map(|path| path.ancestors());
+    let on_path: HashSet<_> = protected.filter_map(identity).collect();
+    // What is beside a path inside of a hidden folder stays hidden.
+    let is_hidden = |folder: &Path| folder.ancestors().any(|parent| targets.contains(parent));
+    let folders = targets.iter().filter_map(|path| path.parent());
+    let folders =
+        folders.chain(link_folders.iter().map(PathBuf::as_path)).filter(|folder| !is_hidden(folder));
+    let parents: BTreeSet<&Path> = folders.flat_map(|folder| folder.ancestors()).collect();
     let mut beside = Vec::new();
-    for parent in hidden.ancestors().skip(1) {
+    for parent in parents {
         let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
         let is_beside = |path: &PathBuf| identity(path).is_some_and(|entry| !on_path.contains(&entry));
         beside.extend(entries.filter(is_beside).take(MAX_ENTRIES));
@@ -185,17 +212,34 @@ mod tests {
     fn siblings_of_the_hidden_folder_and_its_parents_are_granted() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
-        for name in ["a/data", "a/other", "b"] {
+        for name in ["a/data/own", "a/other", "b/keys", "c"] {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
-        let beside = entries_beside(&root.join("a/data"));
-        assert!(beside.contains(&root.join("a/other")) && beside.contains(&root.join("b")));
-        assert!(!beside.contains(&root.join("a")) && !beside.contains(&root.join("a/data")));
+        for name in ["a/data/token", "b/keys/tls.pem", "b/keys/other.pem"] {
+            std::fs::write(root.join(name), "x").unwrap();
+        }
+        // A link beside a hidden file leads to it, as in a folder of secrets that is mounted.
+        std::os::unix::fs::symlink("tls.pem", root.join("b/keys/current.pem")).unwrap();
+        std::fs::create_dir(root.join("d")).unwrap();
+        std::fs::write(root.join("d/plain"), "x").unwrap();
+        std::os::unix::fs::symlink("../b/keys/tls.pem", root.join("d/link.pem")).unwrap();
+        let targets = ["a/data", "a/data/token", "b/keys/tls.pem"].map(|name| root.join(name)).into();
+        let link_folders = ["d", "a/data/own"].map(|name| root.join(name)).into();
+        let beside = entries_beside(&HiddenPaths { targets, link_folders });
+        for name in ["a/other", "b/keys/other.pem", "c", "d/plain"] {
+            assert!(beside.contains(&root.join(name)), "{name}");
+        }
+        for name in ["a", "a/data", "a/data/own", "a/data/token", "b", "b/keys", "d"] {
+            assert!(!beside.contains(&root.join(name)), "{name}");
+        }
+        for name in ["b/keys/tls.pem", "b/keys/current.pem", "d/link.pem"] {
+            assert!(!beside.contains(&root.join(name)), "{name}");
+        }
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_program_can_access_siblings_of_the_hidden_folder_and_nothing_in_it() {
+    fn a_program_can_access_what_is_beside_the_hidden_folder_and_files_and_nothing_in_them() {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("data");
         std::fs::create_dir(&data).unwrap();
@@ -207,8 +251,15 @@ mod tests {
         std::fs::create_dir_all(data.join("caches/own")).unwrap();
         std::fs::create_dir_all(data.join("caches/other")).unwrap();
         std::fs::write(data.join("caches/other/package"), "of another").unwrap();
-        let sandbox =
-            Sandbox { hidden: Some(data.clone()), cache: Some(data.join("caches/own")), supervisor: None };
+        std::fs::create_dir(root.path().join("keys")).unwrap();
+        for file in ["emergent.toml", "keys/tls.pem", "keys/public.pem"] {
+            std::fs::write(root.path().join(file), "of the operator").unwrap();
+        }
+        std::os::unix::fs::symlink("../keys/tls.pem", root.path().join("work/tls.pem")).unwrap();
+        let hidden =
+            ["data", "emergent.toml", "keys/tls.pem", "no-such-file"].map(|name| root.path().join(name));
+        let cache = Some(data.join("caches/own"));
+        let sandbox = Sandbox { hidden: hidden.to_vec(), cache, supervisor: None };
         let run = move |script: &str| {
             let (sandbox, script, data) = (sandbox.clone(), script.to_owned(), data.clone());
             let thread = std::thread::spawn(move || {
@@ -243,6 +294,14 @@ mod tests {
             "cd caches/own && mv ../other/package package",
             "cd caches/own && ln -s ../../admin-token token && cat token",
             "cd caches/own && ln -s ../other folder && cat folder/package",
+            "cat ../emergent.toml",
+            "echo x > ../emergent.toml",
+            "mv ../emergent.toml ../work/settings",
+            "ln ../emergent.toml ../work/settings",
+            "cat ../keys/tls.pem",
+            "cat ../work/tls.pem",
+            "rm ../keys/tls.pem",
+            "echo x > ../keys/new.pem",
         ] {
             assert!(!run(attempt).1.status.success(), "{attempt}");
         }
@@ -252,6 +311,8 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&own.stdout), "kept\n", "{own:?}");
         let (_, beside) = run("cat ../work/notes && echo more > ../work/new && rm ../work/new");
         assert_eq!(String::from_utf8_lossy(&beside.stdout), "plain", "{beside:?}");
+        let (_, public) = run("cat ../keys/public.pem");
+        assert_eq!(String::from_utf8_lossy(&public.stdout), "of the operator", "{public:?}");
         let (_, environment) = run(&format!("cat /proc/{}/environ", std::process::id()));
         assert!(environment.stdout.is_empty(), "a program must not read the server's environment");
     }

@@ -49,7 +49,10 @@ fn warn_if_unavailable(enforcement: &Enforcement) {
     static WARNED: Once = Once::new();
     if *enforcement == Enforcement::Unavailable {
         WARNED.call_once(|| {
-            warn!("this kernel has no Landlock: programs that run as MCP servers can read the data folder");
+            warn!(
+                "this kernel has no Landlock: programs that run as MCP servers can read the data folder and the files \
+                 with credentials"
+            );
         });
     }
 }

@@ -63,9 +63,10 @@ pub struct RemoteSettings {
     pub allow_stdio: bool,
     /// The programs that tokens of one project may configure.
     pub programs: ProgramPatterns,
-    /// The data folder of this process, which programs may neither read nor change.
-    pub hidden_folder: Option<PathBuf>,
-    /// The folder below which each program has a cache of its own; usually in the hidden folder. `None`: programs have
+    /// The data folder of this process and the files with its credentials, which programs may neither read nor
+    /// change.
+    pub hidden: Vec<PathBuf>,
+    /// The folder below which each program has a cache of its own; usually in the data folder. `None`: programs have
     /// none.
     pub cache_folder: Option<PathBuf>,
     /// The binary that supervises programs; see [`emergent_mcp::client::Sandbox`].
@@ -91,7 +92,7 @@ impl Default for RemoteSettings {
         Self {
             allow_stdio: true,
             programs: ProgramPatterns::default(),
-            hidden_folder: None,
+            hidden: Vec::new(),
             cache_folder: None,
             supervisor: None,
             allow_private_hosts: false,

@@ -54,7 +54,7 @@ pub async fn resolve_target(
                 grace: settings.grace,
                 // The cache is prepared when the program is started.
                 sandbox: Sandbox {
-                    hidden: settings.hidden_folder.clone(),
+                    hidden: settings.hidden.clone(),
                     cache: None,
                     supervisor: settings.supervisor.clone(),
                 },

@@ -64,7 +64,7 @@ async fn a_program_keeps_packages_in_a_cache_of_its_own_that_goes_with_the_serve
     let caches = data.path().join("program-caches");
     std::fs::write(data.path().join("admin-token"), "secret").unwrap();
     let settings = RemoteSettings {
-        hidden_folder: Some(data.path().to_owned()),
+        hidden: vec![data.path().to_owned()],
         cache_folder: Some(caches.clone()),
         ..settings()
     };
