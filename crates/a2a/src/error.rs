@@ -10,7 +10,7 @@ use emergent_net::large_messages::NotProcessed;
 pub enum Error {
     #[error("could not be reached: {0}")]
     Unreachable(String),
-    #[error("the connection was lost: {0}")]
+    #[error("lost the connection: {0}")]
     Lost(String),
     #[error("sent more than {limit} bytes in one answer")]
     TooLarge { limit: usize },

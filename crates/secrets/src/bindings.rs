@@ -212,12 +212,18 @@ impl Secrets {
         };
         let targets: BTreeSet<String> = bound.iter().map(shown).collect();
         let targets: Vec<String> = targets.into_iter().take(MAX_SHOWN_TARGETS).collect();
-        Error::NotBound {
-            name: name.clone(),
-            server: destination.server.clone(),
-            target: shown_target(&destination.target),
-            bound: if targets.is_empty() { "no server yet".to_owned() } else { targets.join(", ") },
-        }
+        let (server, target) = (destination.server.clone(), shown_target(&destination.target));
+        // The paths and headers that differ may contain a key, so they are not shown.
+        let is_same_host = asked.is_some() && bound.iter().any(|binding| origin_of(&binding.target) == asked);
+        let refusal = match targets.join(", ") {
+            none if none.is_empty() => format!("may not be sent to `{target}` yet"),
+            allowed if is_same_host => format!(
+                "may be sent to {allowed}, and not to the path and headers that `{server}` has now (`emergent \
+                 mcp-server show {server}`)"
+            ),
+            allowed => format!("may be sent to {allowed}, and not to `{target}`"),
+        };
+        Error::NotBound { name: name.clone(), server, target, refusal }
     }
 }
 

@@ -27,11 +27,16 @@ pub enum Error {
     NotFound { name: SecretName },
     /// A server would get a secret that was given for something else.
     #[error(
-        "the secret `{name}` may be sent to {bound}, and not to `{target}`. The token that gave its value, or one \
-         that spans projects, can allow it: `emergent secret allow {name} --mcp-server {server}` (POST \
-         /api/admin/secrets/{name}/bindings)"
+        "the secret `{name}` {refusal}. The token that gave its value, or one that spans projects, can allow it: \
+         `emergent secret allow {name} --mcp-server {server}` (POST /api/admin/secrets/{name}/bindings)"
     )]
-    NotBound { name: SecretName, server: String, target: String, bound: String },
+    NotBound {
+        name: SecretName,
+        server: String,
+        target: String,
+        /// Where the secret may be sent, and where not. It completes a sentence that begins with its name.
+        refusal: String,
+    },
     #[error(
         "another token gave the value of `{name}`, so this one cannot decide where it is sent: give the value \
          again (PUT /api/admin/secrets/{name}), or ask for a token that spans projects"

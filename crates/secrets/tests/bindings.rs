@@ -176,7 +176,8 @@ both_engines! {
             server = setup.edit(&server, url, other).await;
             let refused = setup.sent(&server).await;
             let message = refused.as_ref().unwrap_err().to_string();
-            assert!(message.contains("another path of `https://host.test`"), "{message}");
+            assert!(message.contains("another path of `https://host.test`, and not to the path"), "{message}");
+            assert!(!message.contains("not to `https://host.test`"), "both would be the same text: {message}");
             assert!(!message.contains("/one"), "a path may contain a key: {message}");
             Setup::refused(refused, "https://host.test");
         }

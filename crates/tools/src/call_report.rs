@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use emergent_domain::run_event::UnavailableServer;
 use tokio::time::Instant;
 
 /// A report of a call while it is made.
@@ -20,6 +21,8 @@ pub enum CallReport {
     /// The other system may have done what the call asked for, but its result is not known. The call fails, and must
     /// not be repeated.
     UnknownOutcome,
+    /// The call fails, because the server of its tool cannot be reached or cannot be used.
+    ServerUnavailable(UnavailableServer),
 }
 
 /// Who gets the reports of a call, and how long the run has time for it.

@@ -358,9 +358,19 @@ impl ToolSet {
         &self.missing
     }
 
-    /// The servers that the whitelist names, and that could not be used when the set was resolved.
+    /// The servers that the whitelist names, and that could not be used when the set was resolved or a tool of theirs
+    /// was called.
     pub fn unavailable_servers(&self) -> &[UnavailableServer] {
         &self.unavailable
+    }
+
+    /// Adds a server that a call could not use. Returns false if the set knows already that it cannot be used.
+    pub fn add_unavailable_server(&mut self, unavailable: UnavailableServer) -> bool {
+        let is_known = self.unavailable.iter().any(|one| one.server == unavailable.server);
+        if !is_known {
+            self.unavailable.push(unavailable);
+        }
+        !is_known
     }
 
     /// Why a tool is not in the set, for the model: its server cannot be used, or the tool is held back.

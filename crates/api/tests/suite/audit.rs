@@ -86,7 +86,7 @@ both_engines! {
         assert_eq!(find("token.create")["details"]["scopes"], json!(["graph:read"]));
         assert_eq!(find("agent.create")["details"]["tools"], json!(["project_info"]));
         assert_eq!(find("product.install")["details"]["steps"], json!(["add agent helper"]));
-        assert_eq!(find("mcp_server.create")["details"]["target"], "https://mcp.example.com");
+        assert_eq!(find("mcp_server.create")["details"]["target"], "https://mcp.example.com/mcp?key=…");
         assert!(!log.to_string().contains("S3cr3t-of-the-log") && !log.to_string().contains("key=abc"));
     }
 
@@ -111,11 +111,14 @@ both_engines! {
             (json!({ "trust": true }), json!(["trust"])),
             (json!({ "toolFilter": ["find_*"] }), json!(["toolFilter"])),
             (json!({ "env": { "REGION": "hidden-value" } }), json!(["env"])),
+            (json!({ "url": "https://mcp.example.com/customers/b" }), json!(["url"])),
         ] {
             admin.patch(&web, change).await.is(200);
             assert_eq!(newest("mcp_server.update").await["details"]["changed"], names);
         }
         let told = newest("mcp_server.update").await;
+        let address = "https://mcp.example.com/customers/b";
+        assert_eq!(told["details"]["target"], address, "another path is another destination");
         assert_eq!((&told["details"]["trust"], &told["details"]["toolFilter"]), (&json!(true), &json!(["find_*"])));
         assert_eq!(told["details"]["env"], json!(["REGION"]));
         admin.post("/api/admin/secrets/API_KEY/bindings", json!({ "server": "web" })).await.is(200);

@@ -1,9 +1,12 @@
-//! What a call to another system tells its run while it is made: that it has to wait there, which the run records, and
-//! that nobody knows what came of it.
+//! What a call to another system tells its run while it is made: that it has to wait there and that its server cannot be
+//! used, which the run records, and that nobody knows what came of it.
 
 use std::sync::Arc;
 
-use emergent_domain::{agent::REMOTE_AGENT_PROVIDER, run_event::ModelRetry};
+use emergent_domain::{
+    agent::REMOTE_AGENT_PROVIDER,
+    run_event::{ModelRetry, UnavailableServer},
+};
 use emergent_tools::{CallReport, CallReporter};
 use tokio::sync::mpsc;
 use tracing::info;
@@ -16,6 +19,8 @@ pub(super) struct CallReports {
     reports: mpsc::UnboundedReceiver<CallReport>,
     /// Whether the call said that its outcome is unknown.
     is_unknown: bool,
+    /// The server of the call, if it cannot be used.
+    unavailable: Option<UnavailableServer>,
 }
 
 impl CallReports {
@@ -30,11 +35,21 @@ impl CallReports {
     }
 
     /// Whether the call, which has ended, said that its outcome is unknown.
-    pub fn has_unknown_outcome(mut self) -> bool {
+    pub fn has_unknown_outcome(&mut self) -> bool {
+        self.take_remaining();
+        self.is_unknown
+    }
+
+    /// The server of the call, which has ended, if the call said that it cannot be used.
+    fn unavailable_server(&mut self) -> Option<UnavailableServer> {
+        self.take_remaining();
+        self.unavailable.take()
+    }
+
+    fn take_remaining(&mut self) {
         while let Ok(report) = self.reports.try_recv() {
             self.take(report);
         }
-        self.is_unknown
     }
 
     /// A wait as it is recorded, like that for a provider of models.
@@ -42,6 +57,10 @@ impl CallReports {
         match report {
             CallReport::UnknownOutcome => {
                 self.is_unknown = true;
+                None
+            }
+            CallReport::ServerUnavailable(unavailable) => {
+                self.unavailable = Some(unavailable);
                 None
             }
             CallReport::Waits { server, reason, count, delay } => {
@@ -64,7 +83,17 @@ impl RunDriver {
         // The receiver lives as long as the call.
         let report = Arc::new(move |report| drop(sender.send(report)));
         let waits_until = (self.run.model.provider == REMOTE_AGENT_PROVIDER).then_some(self.deadline);
-        (CallReporter { report, waits_until }, CallReports { reports, is_unknown: false })
+        (CallReporter { report, waits_until }, CallReports { reports, is_unknown: false, unavailable: None })
+    }
+
+    /// Records that the server of a call, which has ended, cannot be used, unless the run has said so before.
+    pub(super) async fn record_unavailable_server(&mut self, reports: &mut CallReports) -> Result<()> {
+        let Some(mut unavailable) = reports.unavailable_server() else { return Ok(()) };
+        scrub::scrub_text(&mut unavailable.reason);
+        if !self.tools.add_unavailable_server(unavailable) {
+            return Ok(());
+        }
+        self.report_missing_tools().await
     }
 
     /// Records that a call waits for another system.

@@ -264,6 +264,7 @@ impl RunDriver {
         let (input, started_at, deadline) = (self.calls[index].input.clone(), Instant::now(), self.deadline);
         let call = guard.call(tool.as_ref(), &context, input);
         let output = self.wait_for_external_call(index, call, requests, &mut reports).await?;
+        self.record_unavailable_server(&mut reports).await?;
         let (status, output) = match output {
             Some(output) => {
                 let (status, mut output) = recorded_outcome(Some(output));

@@ -3,6 +3,8 @@
 
 use crate::support;
 
+use std::os::unix::fs::PermissionsExt;
+
 use emergent_domain::{
     ids::{McpServerId, ProjectId},
     mcp_server::{ConfiguredBy, ServerSpec},
@@ -132,6 +134,49 @@ both_engines! {
         let detail = harness.executor.run_detail(world.project(), run.id).await.unwrap();
         let names: Vec<_> = detail.unavailable_servers.iter().map(|server| server.server.as_str()).collect();
         assert_eq!(names, ["web"]);
+        world.close().await;
+    }
+
+    async fn a_run_says_that_a_server_that_was_reached_before_is_gone_when_a_call_meets_it(db: TestDb) {
+        let call = || calls("gone.fetch", json!({}));
+        let script = [call(), call(), says("Without it."), call(), says("Again without it.")];
+        let world = World::open(&db, ScriptedModel::new(script)).await;
+        let file = world.folder.path().join("program");
+        std::fs::write(&file, format!("#!/bin/sh\n{}", program().script())).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let names = world.announce("gone", "fetch");
+        let spec = json!({ "name": "gone", "transport": "stdio", "command": file, "env": { "NAMES": names, "WHO": "it" } });
+        let id = world.add(spec).await;
+        // Another process lists the tools. Then the program breaks.
+        let settings = RemoteSettings::default();
+        let before = McpServers::new(db.db.clone(), Clock::system(), world.secrets.clone(), settings);
+        assert_eq!(before.inspect(world.project(), id).await.unwrap().error, None);
+        before.shutdown().await;
+        std::fs::remove_file(&file).unwrap();
+
+        let harness = &world.harness;
+        let worker = harness.agent(with_tools("worker", &["gone.fetch"])).await;
+        for (summary, failed_calls) in [("Without it.", 2), ("Again without it.", 1)] {
+            let run = harness.run(&worker, "Go.").await;
+            assert_ended(&run, RunStatus::Completed, None);
+            assert_eq!(run.summary.as_deref(), Some(summary));
+            let events = harness.events(run.id).await;
+            let told: Vec<_> = events
+                .iter()
+                .filter_map(|event| match &event.body {
+                    RunEventBody::ServersUnavailable { servers, .. } => Some(servers),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(told.len(), 1, "once: {told:?}");
+            assert_eq!((told[0].len(), told[0][0].server.as_str()), (1, "gone"));
+            assert!(told[0][0].reason.contains("could not start"), "{told:?}");
+            let detail = harness.executor.run_detail(world.project(), run.id).await.unwrap();
+            assert_eq!(&detail.unavailable_servers, told[0]);
+            let answers = harness.answers(run.id).await;
+            let names_it = |answer: &&Value| answer["error"].as_str().is_some_and(|error| error.contains("the MCP server `gone`"));
+            assert_eq!(answers.iter().filter(names_it).count(), failed_calls, "{answers:?}");
+        }
         world.close().await;
     }
 

@@ -24,7 +24,8 @@ pub(crate) enum FailedServers {
 impl McpServers {
     /// Connects to those of the servers whose tools are not known yet, and with [`FailedServers::Retry`] also
     /// to those that failed or lack a secret, all at once and within a time limit. Returns the servers that
-    /// cannot be used.
+    /// cannot be used. The others are not contacted, so that a run does not wait for servers that it may never call:
+    /// if one of them cannot be reached, the call that meets it reports that to its run.
     pub(crate) async fn check_availability(
         &self,
         project: ProjectId,
@@ -77,6 +78,16 @@ impl McpServers {
         let limit = self.settings().run_start_timeout;
         let outcome = tokio::time::timeout(limit, contact).await;
         outcome.unwrap_or_else(|_| Err(format!("gave no answer within {} seconds", limit.as_secs_f64())))
+    }
+
+    /// A server that a call could not use. `reason` completes a sentence that begins with its name.
+    pub(super) async fn unavailable_server(&self, server: &McpServer, reason: &str) -> UnavailableServer {
+        let missing = self.missing_secrets(server.project, std::slice::from_ref(server)).await;
+        UnavailableServer {
+            server: server.name().to_owned(),
+            reason: reason.chars().take(MAX_REASON_CHARS).collect(),
+            missing_secret: first_missing(server, &missing),
+        }
     }
 
     /// The secrets that these servers refer to, and that the project does not have.

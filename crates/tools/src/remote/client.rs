@@ -31,7 +31,7 @@ impl RemoteClient {
     pub async fn connect(target: RemoteTarget, options: ClientOptions) -> Result<Self, String> {
         match target {
             RemoteTarget::Mcp(target) => {
-                McpClient::connect(target, options).await.map(Self::Mcp).map_err(|error| error.to_string())
+                McpClient::connect(target, options).await.map(Self::Mcp).map_err(|error| as_predicate(&error))
             }
             RemoteTarget::Agent(endpoint) => {
                 let options = AgentOptions {
@@ -81,7 +81,7 @@ impl RemoteClient {
     /// Lists the tools. The error completes a sentence that begins with the name of the server.
     pub async fn list_tools(&self, within: Duration) -> Result<Vec<RemoteTool>, String> {
         match self {
-            Self::Mcp(client) => client.list_tools(within).await.map_err(|error| error.to_string()),
+            Self::Mcp(client) => client.list_tools(within).await.map_err(|error| as_predicate(&error)),
             Self::Agent(client) => {
                 let card = client.refresh_card().await.map_err(|error| error.to_string())?;
                 Ok(vec![agent::tool_of(&card)?])
@@ -90,22 +90,44 @@ impl RemoteClient {
     }
 }
 
+/// An error of an MCP server as it completes a sentence that begins with the name of the server.
+fn as_predicate(error: &McpError) -> String {
+    match error {
+        McpError::Rpc(refused) => format!("refused a request: {refused}"),
+        other => other.to_string(),
+    }
+}
+
 /// The failure of a call, as the circuit breaker sees it.
 pub struct CallFailure {
     /// Whether the server itself fails.
     pub is_server_failure: bool,
+    /// Whether the server could not be reached, or was lost during the call.
+    pub is_connection_failure: bool,
     /// The reason without what the server said.
     pub reason: String,
 }
 
 impl From<&McpError> for CallFailure {
     fn from(error: &McpError) -> Self {
-        Self { is_server_failure: error.is_server_failure(), reason: error.without_quotes() }
+        Self {
+            is_server_failure: error.is_server_failure(),
+            is_connection_failure: matches!(error, McpError::Unreachable(_) | McpError::Lost(_)),
+            reason: error.without_quotes(),
+        }
     }
 }
 
 impl From<&AgentError> for CallFailure {
     fn from(error: &AgentError) -> Self {
-        Self { is_server_failure: error.is_server_failure(), reason: error.without_quotes() }
+        let cause = match error {
+            AgentError::Abandoned { source, .. } => source,
+            other => other,
+        };
+        Self {
+            is_server_failure: error.is_server_failure(),
+            is_connection_failure: matches!(cause, AgentError::Unreachable(_) | AgentError::Lost(_)),
+            reason: error.without_quotes(),
+        }
     }
 }

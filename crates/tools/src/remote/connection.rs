@@ -392,7 +392,7 @@ impl McpServers {
             }
             warn!(
                 server = connection.server.name(),
-                "MCP server `{}`: {close_reason}",
+                "MCP server `{}` {close_reason}",
                 connection.server.name()
             );
             if let Some(servers) = weak_servers.upgrade()
@@ -427,7 +427,7 @@ impl McpServers {
         outcome: Result<(), CallFailure>,
     ) {
         match outcome {
-            Err(CallFailure { is_server_failure: true, reason }) => {
+            Err(CallFailure { is_server_failure: true, reason, .. }) => {
                 connection.breaker.lock().record_failure(self.clock().now(), FailureKind::Calling, &reason);
                 self.record_error(connection, &reason).await;
                 // The server may be in a broken state, so the next call opens a new connection.

@@ -148,8 +148,10 @@ impl McpServers {
                     servers.check(&updated.spec, &updated.tool_filter, updated.timeout_seconds)?;
                 }
                 // A token of the project may disable a program that the operator configured, but neither enable
-                // it nor change its arguments or its environment.
-                if is_configured {
+                // it nor change its arguments, its environment, or which of its tools are accepted unseen.
+                let is_trusted_anew =
+                    updated.trust != current.trust || updated.pin_policy != current.pin_policy;
+                if is_configured || is_trusted_anew {
                     servers.check_program(&updated.spec, by)?;
                 }
                 check_timeout(updated.timeout_seconds)?;
@@ -348,18 +350,33 @@ fn changed_settings(before: &McpServer, after: &McpServer) -> Vec<String> {
     changed_fields.cloned().chain(changed.map(|(name, _)| name.to_owned())).collect()
 }
 
-/// The program or the address of a server, for the audit log. Arguments, paths and queries are left out,
-/// because somebody may have written a secret there.
+/// The program or the address of a server, for the audit log. Another path of a host is another destination, so it
+/// belongs to the address. Arguments and the values of a query are left out, because somebody may have written a
+/// secret there.
 fn audited_target(spec: &ServerSpec) -> String {
     match spec {
         ServerSpec::Stdio { command, .. } => command.clone(),
         ServerSpec::Sse { url, .. } | ServerSpec::Http { url, .. } | ServerSpec::A2a { url, .. } => {
-            let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-            let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-            let host = authority.rsplit('@').next().unwrap_or_default();
-            format!("{scheme}://{host}")
+            audited_address(url)
         }
     }
+}
+
+/// The address without a password, the values of its query and what is for the client alone (`#part`).
+fn audited_address(url: &str) -> String {
+    let url = url.split('#').next().unwrap_or_default();
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
+    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let address = format!("{scheme}://{host}{path}");
+    let Some(query) = query else { return address };
+    let names = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}=…"),
+        // It has no name, so all of it may be a secret.
+        None => "…".to_owned(),
+    });
+    format!("{address}?{}", names.collect::<Vec<_>>().join("&"))
 }
 
 /// The beginning of a text that somebody sent, for an error.
@@ -369,4 +386,21 @@ fn shortened(text: &str) -> String {
 
 fn name_taken(name: &str) -> Error {
     Error::Conflict(format!("this project has an MCP server `{name}` already"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_audit_log_has_the_address_with_its_path_and_without_secrets() {
+        for (url, audited) in [
+            ("http://127.0.0.1:4992/customers/b", "http://127.0.0.1:4992/customers/b"),
+            ("https://mcp.example.com", "https://mcp.example.com"),
+            ("https://me:pass@mcp.example.com/mcp?key=abc&b=#part", "https://mcp.example.com/mcp?key=…&b=…"),
+            ("https://mcp.example.com?abc", "https://mcp.example.com?…"),
+        ] {
+            assert_eq!(audited_address(url), audited);
+        }
+    }
 }

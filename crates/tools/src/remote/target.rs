@@ -27,7 +27,8 @@ pub struct ResolvedTarget {
     pub sent: Vec<HeldSecret>,
 }
 
-/// The target of a server, with its secrets. The error names the field that cannot be resolved.
+/// The target of a server, with its secrets. The error completes a sentence that begins with the name of the
+/// server, and names the field that cannot be resolved.
 pub async fn resolve_target(
     server: &McpServer,
     secrets: &Secrets,
@@ -37,7 +38,7 @@ pub async fn resolve_target(
     let target = match &server.spec {
         ServerSpec::Stdio { command, args, env, .. } => {
             if !settings.allow_stdio {
-                return Err(STDIO_DISABLED_MESSAGE.into());
+                return Err(format!("is a program, and {STDIO_DISABLED_MESSAGE}"));
             }
             if !settings.programs.allow_spec(&server.spec, server.configured_by) {
                 return Err(program_withdrawn_message(&server.spec));
@@ -101,12 +102,13 @@ async fn endpoint(
     headers: &[(String, String)],
 ) -> Result<Endpoint, String> {
     let url = Url::parse(url).map_err(|error| format!("has an address that cannot be parsed: {error}"))?;
-    address::check(&url, settings.allow_private_hosts)?;
+    address::check(&url, settings.allow_private_hosts)
+        .map_err(|reason| format!("has an address that cannot be used: {reason}"))?;
     let mut resolved = HeaderMap::new();
     for (name, value) in headers {
         let field = format!("headers.{name}");
         let text = resolver.resolve(&field, value).await?;
-        let invalid = |_| format!("`{field}` has characters that no header can have");
+        let invalid = |_| format!("has characters in `{field}` that no header can have");
         let mut value = HeaderValue::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         value.set_sensitive(true);
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| invalid(error.to_string()))?;
@@ -132,7 +134,8 @@ struct Resolver<'a> {
 impl Resolver<'_> {
     /// The text of a field, with its references to secrets replaced by their values.
     async fn resolve(&mut self, field: &str, text: &str) -> Result<String, String> {
-        let template: Template = text.parse().map_err(|error| format!("`{field}`: {error}"))?;
+        let template: Template =
+            text.parse().map_err(|error| format!("cannot be connected, because of `{field}`: {error}"))?;
         let resolved = self.secrets.resolve(&self.destination, &template).await;
         let resolved =
             resolved.map_err(|error| format!("cannot be connected, because of `{field}`: {error}"))?;

@@ -81,14 +81,25 @@ impl ServerTool {
     }
 
     /// The connection to the server as it is now, which may have been changed since a run got the tool.
-    async fn current_connection(&self, servers: &McpServers) -> Result<Arc<ServerConnection>, ToolError> {
+    async fn current_connection(&self, servers: &McpServers) -> Result<Arc<ServerConnection>, String> {
         let is_usable =
             !self.connection.is_closed() && !servers.close_if_secrets_changed(&self.connection).await;
         if is_usable {
             return Ok(Arc::clone(&self.connection));
         }
-        let current = servers.current_connection(&self.connection.server).await;
-        current.map_err(|reason| self.failed(&reason))
+        servers.current_connection(&self.connection.server).await
+    }
+
+    /// The error of a call that could not be made, because its server cannot be used. The run hears of it as well.
+    async fn unavailable(
+        &self,
+        servers: &McpServers,
+        server: &McpServer,
+        context: &ToolContext,
+        reason: &str,
+    ) -> ToolError {
+        report_unavailable(servers, server, context, reason).await;
+        self.failed(reason)
     }
 
     async fn call_server(
@@ -98,10 +109,14 @@ impl ServerTool {
         context: &ToolContext,
         input: Value,
     ) -> Result<ToolOutput, ToolError> {
-        let client = servers.client(connection).await.map_err(|reason| self.failed(&reason))?;
-        if client.has_old_listing() {
-            let listed = servers.refresh_or_record(connection, &client).await;
-            listed.map_err(|reason| self.failed(&reason))?;
+        let client = match servers.client(connection).await {
+            Ok(client) => client,
+            Err(reason) => return Err(self.unavailable(servers, &connection.server, context, &reason).await),
+        };
+        if client.has_old_listing()
+            && let Err(reason) = servers.refresh_or_record(connection, &client).await
+        {
+            return Err(self.unavailable(servers, &connection.server, context, &reason).await);
         }
         self.check_pin(connection)?;
         // A server may return the secrets that it was given. What the caller sent stays, so that the answer
@@ -121,7 +136,7 @@ impl ServerTool {
                     (reporter.report)(CallReport::UnknownOutcome);
                 }
                 let failure = sent.as_ref().map(|_| ()).map_err(CallFailure::from);
-                servers.record_call(connection, &client, failure).await;
+                record_outcome(servers, connection, &client, context, failure).await;
                 self.agent_output(connection, sent, redactor).await
             }
             RemoteClient::Mcp(mcp) => {
@@ -130,7 +145,7 @@ impl ServerTool {
                 };
                 let result = self.call_mcp(mcp, context, arguments, &redactor).await;
                 let failure = result.as_ref().map(|_| ()).map_err(CallFailure::from);
-                servers.record_call(connection, &client, failure).await;
+                record_outcome(servers, connection, &client, context, failure).await;
                 self.mcp_output(connection, result, redactor).await
             }
         }
@@ -231,6 +246,30 @@ impl ServerTool {
     }
 }
 
+/// Records the outcome of a call in the breaker of its server. The run that made the call hears of a server that could
+/// not be reached.
+async fn record_outcome(
+    servers: &McpServers,
+    connection: &Arc<ServerConnection>,
+    client: &RemoteClient,
+    context: &ToolContext,
+    outcome: Result<(), CallFailure>,
+) {
+    if let Err(CallFailure { is_connection_failure: true, reason, .. }) = &outcome {
+        let shown = servers.shown_error(connection, reason);
+        report_unavailable(servers, &connection.server, context, &shown).await;
+    }
+    servers.record_call(connection, client, outcome).await;
+}
+
+/// Tells the run that makes a call that the server of the call cannot be used.
+async fn report_unavailable(servers: &McpServers, server: &McpServer, context: &ToolContext, reason: &str) {
+    if let Some(reporter) = &context.reporter {
+        let unavailable = servers.unavailable_server(server, reason).await;
+        (reporter.report)(CallReport::ServerUnavailable(unavailable));
+    }
+}
+
 /// What a server is called in a message for a model.
 fn shown_name(server: &McpServer) -> String {
     let kind = match server.spec.transport() {
@@ -293,7 +332,12 @@ impl Tool for ServerTool {
         let Some(servers) = self.servers.upgrade() else {
             return Err(self.failed("is not connected any more"));
         };
-        let connection = self.current_connection(&servers).await?;
+        let connection = match self.current_connection(&servers).await {
+            Ok(connection) => connection,
+            Err(reason) => {
+                return Err(self.unavailable(&servers, &self.connection.server, context, &reason).await);
+            }
+        };
         self.call_server(&servers, &connection, context, input).await
     }
 }

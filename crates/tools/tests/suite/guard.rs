@@ -172,7 +172,7 @@ async fn failures_of_its_own_are_told_without_details_of_the_server() {
         Err(ToolError::Failed("the database did not answer".into()))
     });
     let said = call(&Guard::default(), &odd, json!({})).await.unwrap_err();
-    assert_eq!(said, "the tool failed for a reason of its own: the database did not answer");
+    assert_eq!(said, "the call failed: the database did not answer");
 }
 
 #[tokio::test]

@@ -298,7 +298,7 @@ async fn whatever_a_server_answers_its_call_ends_with_a_clear_error_and_nothing_
             let error = site.call(name, json!({})).await.unwrap_err();
             let expected = match name {
                 "hang" => "gave no answer within 2 seconds",
-                "die" => "the connection was lost",
+                "die" => "the MCP server `rogue` lost the connection",
                 "flood" => "messages a second that nobody asked for",
                 "garbage" => "sent something that is not MCP",
                 "broken" => "answered HTTP 500: a stack trace",
@@ -316,6 +316,30 @@ async fn whatever_a_server_answers_its_call_ends_with_a_clear_error_and_nothing_
         site.close().await;
         serving.abort();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_hears_of_a_server_that_was_reached_before_and_is_gone() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    let (_, at, serving) = Rogue::start(false).await;
+    site.add(spec("rogue", &at)).await;
+    assert_eq!(site.call("echo", json!({})).await, Ok(json!("{}")));
+    let (error, lost) = site.call_for_reports(&site.servers, "die").await;
+    assert!(error.unwrap_err().contains("`rogue` lost the connection: "));
+    assert!(lost[0].reason.starts_with("lost the connection: "), "{lost:?}");
+    site.servers.shutdown().await;
+    serving.abort();
+    let _ = serving.await;
+
+    let restarted = site.other_servers();
+    let (error, gone) = site.call_for_reports(&restarted, "echo").await;
+    let error = error.unwrap_err();
+    assert!(error.starts_with("the call failed: the MCP server `rogue` could not be reached: "), "{error}");
+    assert_eq!((gone.len(), gone[0].server.as_str()), (1, "rogue"));
+    assert!(gone[0].reason.starts_with("could not be reached: "), "{gone:?}");
+    restarted.shutdown().await;
+    site.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,10 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use emergent_domain::time::Clock;
+use emergent_domain::{
+    ids::TokenId,
+    mcp_server::{ConfiguredBy, PinPolicy},
+    time::Clock,
+};
 use emergent_secrets::{Secret, SecretName};
 use emergent_testkit::both_engines;
-use emergent_tools::remote::{McpServers, RemoteSettings, Status};
+use emergent_tools::{
+    ToolPool,
+    remote::{Error, McpServers, RemoteSettings, ServerPatch, Status},
+};
 use serde_json::json;
 
 use crate::remote::support::{Site, alone, settings};
@@ -50,6 +57,77 @@ both_engines! {
         let name: SecretName = "THE_KEY".parse().unwrap();
         site.secrets.put(site.project, None, &name, Secret::new("a-long-enough-value".into())).await.unwrap();
         assert_eq!(unavailable(&site, &["keyed.*"]).await, [], "as soon as the secret is there");
+        site.close().await;
+    }
+
+    async fn a_run_hears_of_a_program_that_was_started_before_and_is_broken(db: TestDb) {
+        let _alone = alone().await;
+        let site = Site::open(db).await;
+        let program = site.file("program");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_rogue-mcp-server"), &program).unwrap();
+        let mut spec = site.rogue("gone");
+        spec["command"] = json!(program);
+        let server = site.add(spec).await;
+        let (answer, told) = site.call_for_reports(&site.servers, "echo").await;
+        assert_eq!((answer, told), (Ok(json!("{}")), Vec::new()), "a call that works reports nothing");
+        let (refused, told) = site.call_for_reports(&site.servers, "fail").await;
+        assert!(refused.is_err() && told.is_empty(), "nor does one that the server refuses: {refused:?}");
+        site.servers.shutdown().await;
+        std::fs::remove_file(&program).unwrap();
+
+        let restarted = site.other_servers();
+        let (row, _) = restarted.get(site.project, server.id).await.unwrap();
+        assert_eq!(restarted.status(&row), Status::Idle);
+        let (error, told) = site.call_for_reports(&restarted, "echo").await;
+        let error = error.unwrap_err();
+        assert!(error.starts_with("the call failed: the MCP server `gone` could not start "), "{error}");
+        assert_eq!((told.len(), told[0].server.as_str(), &told[0].missing_secret), (1, "gone", &None));
+        assert!(told[0].reason.starts_with("could not start "), "{told:?}");
+        let pool = ToolPool::new(Vec::new()).with_remote(restarted.clone());
+        let next = pool.resolve_for_run(site.project, &["gone.echo".to_owned()], 0, false).await;
+        assert!(next.get("echo").is_some(), "its tools are known");
+        let told = next.unavailable_servers();
+        assert!(told[0].reason.starts_with("could not start "), "the next run hears of it at its start: {told:?}");
+        restarted.shutdown().await;
+        site.close().await;
+    }
+
+    async fn a_run_hears_of_a_secret_that_was_deleted_and_no_tool_is_blamed_for_it(db: TestDb) {
+        let _alone = alone().await;
+        let site = Site::open(db).await;
+        site.put_secret("LATER", "a-long-enough-value").await;
+        let mut spec = site.rogue("keyed");
+        spec["env"]["ROGUE_KEY"] = json!("${LATER}");
+        site.add(spec).await;
+        assert_eq!(site.call("echo", json!({})).await, Ok(json!("{}")));
+        site.secrets.delete(site.project, &"LATER".parse().unwrap()).await.unwrap();
+        let (error, told) = site.call_for_reports(&site.servers, "echo").await;
+        let error = error.unwrap_err();
+        let expected = "the call failed: the MCP server `keyed` cannot be connected, because of `env.ROGUE_KEY`: there is no \
+                        secret `LATER`";
+        assert!(error.starts_with(expected), "{error}");
+        assert_eq!(told[0].missing_secret.as_deref(), Some("LATER"));
+        site.close().await;
+    }
+
+    async fn a_token_of_a_project_does_not_decide_which_tools_of_the_operators_program_are_accepted(db: TestDb) {
+        let _alone = alone().await;
+        let site = Site::open(db).await;
+        let server = site.add(site.rogue("rogue")).await;
+        let update = async |by: ConfiguredBy, patch: ServerPatch| {
+            site.servers.update(site.project, by, server.id, patch).await
+        };
+        let project = ConfiguredBy::Project(TokenId::new());
+        let trust = ServerPatch { trust: Some(true), ..ServerPatch::default() };
+        let policy = ServerPatch { pin_policy: Some(PinPolicy::Off), ..ServerPatch::default() };
+        for patch in [&trust, &policy] {
+            let refused = update(project, patch.clone()).await.unwrap_err();
+            assert!(matches!(refused, Error::ProgramNotAllowed { .. }), "{refused}");
+        }
+        let same = ServerPatch { trust: Some(false), timeout_seconds: Some(9), ..ServerPatch::default() };
+        assert_eq!(update(project, same).await.unwrap().timeout_seconds, 9, "nothing is accepted by that");
+        let changed = update(ConfiguredBy::Operator, trust).await.unwrap();
+        assert!(changed.trust && changed.pin_policy == PinPolicy::Pin);
         site.close().await;
     }
 

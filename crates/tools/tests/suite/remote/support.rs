@@ -6,13 +6,14 @@ use emergent_domain::{
     ids::{McpServerId, ProjectId},
     mcp_server::{ConfiguredBy, McpServer, ServerSpec},
     redact::Redactor,
+    run_event::UnavailableServer,
     time::Clock,
 };
 use emergent_graph::Graph;
 use emergent_secrets::{KeySource, Secret, Secrets};
 use emergent_testkit::TestDb;
 use emergent_tools::{
-    CallInput, Guard, GuardedOutput, Tool, ToolContext, ToolPool,
+    CallInput, CallReport, CallReporter, Guard, GuardedOutput, Tool, ToolContext, ToolPool,
     remote::{McpServers, NewServer, RemoteSettings},
 };
 use serde_json::{Value, json};
@@ -126,6 +127,38 @@ impl Site {
 
     pub async fn call_tool(&self, tool: &dyn Tool, input: Value) -> Result<Value, String> {
         self.call_with_input(tool, input, None).await
+    }
+
+    /// The servers of the same database in another process, or after a restart.
+    pub fn other_servers(&self) -> McpServers {
+        McpServers::new(self.db.db.clone(), Clock::system(), self.secrets.clone(), settings())
+    }
+
+    /// Calls a tool as a run would, and returns the servers that the run is told it cannot use.
+    pub async fn call_for_reports(
+        &self,
+        servers: &McpServers,
+        name: &str,
+    ) -> (Result<Value, String>, Vec<UnavailableServer>) {
+        let pool = ToolPool::new(Vec::new()).with_remote(servers.clone());
+        let tools = pool.resolve(self.project, &["*".into()], 0, false).await;
+        let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let teller = Arc::clone(&told);
+        let report = Arc::new(move |report| {
+            if let CallReport::ServerUnavailable(server) = report {
+                teller.lock().push(server);
+            }
+        });
+        let reporter = Some(CallReporter { report, waits_until: None });
+        let context = ToolContext { reporter, ..ToolContext::new(self.graph.clone(), self.project, None) };
+        let tool = tools.get(name).expect("the stored list has the tool");
+        let answer = match self.guard.call(tool.as_ref(), &context, json!({})).await {
+            GuardedOutput::Answer(answer) => Ok(answer),
+            GuardedOutput::Error(why) => Err(why),
+            GuardedOutput::Change(_) => Err("a change".into()),
+        };
+        let told = told.lock().clone();
+        (answer, told)
     }
 
     /// Calls a tool with somebody who can be asked for input, or with nobody.
