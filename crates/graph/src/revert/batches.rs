@@ -44,6 +44,7 @@ use crate::{
     worker::{ClaimedJob, JobOutcome, Worker},
 };
 
+mod halves;
 mod key_order;
 mod overlay;
 mod preview;
@@ -122,8 +123,10 @@ enum Batch {
     DeleteEdges(Vec<WrittenVersions<RelationshipId>>),
     DeleteObjects(Vec<WrittenVersions<ObjectId>>),
     DeleteDocuments(Vec<DocumentId>),
-    /// The ids are those of objects that another transaction rolls back.
+    /// The ids are those of objects that later transactions roll back.
     RollBackObjects(Vec<WrittenVersions<ObjectId>>, Arc<RwLock<HashSet<ObjectId>>>),
+    /// Objects that exchange their keys, so one transaction rolls back all of them.
+    ExchangeKeys(Vec<WrittenVersions<ObjectId>>),
     RestoreObjects(Vec<WrittenVersions<ObjectId>>),
     RestoreEdges(Vec<PlannedEdge>),
 }
@@ -320,23 +323,35 @@ impl BatchedRevert<'_> {
             Arc::new(RwLock::new(objects.iter().map(|one| one.id).collect()));
         let mut holders = HashMap::new();
         for chunk in split_by_size(&objects, self.at_once, MAX_BATCH_BYTES, |one| bytes_of(one.id)) {
-            for one in &chunk {
-                later.write().remove(&one.id);
-            }
             let batch = Batch::RollBackObjects(chunk, Arc::clone(&later));
-            let postponed = self.run(batch).await?.postponed;
-            later.write().extend(postponed.keys());
-            holders.extend(postponed);
+            holders.extend(self.run(batch).await?.postponed);
         }
         let postponed: Vec<_> = objects.into_iter().filter(|one| holders.contains_key(&one.id)).collect();
         for chunk in split_by_keys(&postponed, &holders, self.at_once, MAX_BATCH_BYTES, bytes_of) {
-            self.run(Batch::RollBackObjects(chunk, Arc::default())).await?;
+            self.run(Batch::ExchangeKeys(chunk)).await?;
         }
         Ok(())
     }
 
-    /// Makes one transaction, and adds what it did to the report.
+    /// Makes one transaction, or smaller ones if it takes longer than a transaction may: how much fits into that time
+    /// depends on the machine and on what else it does.
     async fn run(&mut self, batch: Batch) -> Result<BatchOutcome> {
+        match self.run_once(batch.clone()).await {
+            Err(error) if halves::is_too_slow(&error) => {
+                let Some((first, second)) = batch.into_halves() else { return Err(error) };
+                let mut outcome = Box::pin(self.run(first)).await?;
+                if let Some(second) = second {
+                    outcome.append(Box::pin(self.run(second)).await?);
+                }
+                Ok(outcome)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Makes one transaction, and adds what it did to the report.
+    async fn run_once(&mut self, batch: Batch) -> Result<BatchOutcome> {
+        let later = batch.begin();
         let mut outcome = match self.overlay.clone() {
             Some(overlay) => self.try_batch(batch, overlay).await?,
             None => {
@@ -346,6 +361,9 @@ impl BatchedRevert<'_> {
                 self.graph.write(self.actor, work).await?
             }
         };
+        if let Some(later) = later {
+            later.write().extend(outcome.postponed.keys());
+        }
         self.at = self.at.max(outcome.at);
         let mut report = std::mem::take(&mut outcome.report);
         report.conflicts.retain(|conflict| self.conflicting.insert((conflict.kind, conflict.id)));
@@ -367,7 +385,8 @@ fn run_batch(
     let mut outcome = BatchOutcome::default();
     let now = not_before.map_or(ctx.now, |time| ctx.now.max(time));
     // Reverting writes what was stored before, so it makes no link that nobody was allowed to make.
-    let ctx = &WriteContext { now, reason: Some(reason(runs)), ..ctx.with_links() };
+    let ctx =
+        &WriteContext { now, reason: Some(reason(runs)), writes_stored_content: true, ..ctx.with_links() };
     let report = &mut outcome.report;
     match batch {
         Batch::DeleteEdges(written) => {
@@ -410,13 +429,15 @@ fn run_batch(
             // Nothing prevents it, and it may be much to write.
             Some(_) => preview_document_deletions(tx, ctx.project.id, written, report)?,
         },
-        Batch::RollBackObjects(written, later) => {
+        Batch::RollBackObjects(written, _) | Batch::ExchangeKeys(written) => {
             let plans = objects_to_undo(tx, ctx, runs, written, usize::MAX, report)?.plans;
             let ctx = &with_common_timestamp(ctx, &plans, &[]);
             if let Some(overlay) = overlay {
                 overlay.stage_for_roll_back(tx, ctx, &plans)?;
             }
-            outcome.postponed = objects::roll_back(tx, ctx, &plans, &later.read(), report)?;
+            let (none, later) = (HashSet::new(), batch.later());
+            let later = later.as_deref().unwrap_or(&none);
+            outcome.postponed = objects::roll_back(tx, ctx, &plans, later, report)?;
             if overlay.is_some() {
                 outcome.effects = Effects::of_objects(&plans, report);
             }
