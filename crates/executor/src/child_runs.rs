@@ -5,15 +5,20 @@
 use std::sync::Arc;
 
 use emergent_domain::{
-    ids::ToolCallId,
+    ids::{RunId, ToolCallId},
     run::{MAX_CONCURRENT_CHILDREN, Run, RunStatus},
 };
-use emergent_store::{Tx, runs};
+use emergent_store::{
+    Tx,
+    runs::{self, record::TimedOutRun},
+};
 use tokio::time::{Duration, Instant};
 
 use crate::{
     Error, Executor, Result,
+    event_hub::EventHub,
     recorder::{Recorder, fence},
+    scrub,
 };
 
 /// How often the database is polled when no wake-up arrives.
@@ -121,7 +126,8 @@ pub(crate) async fn run_children(
 }
 
 /// Stops the children that have not ended. One whose own time is up is only summing up: it is paused with
-/// what it has written so far. The others are cancelled.
+/// what it has written so far, also in an answer that it has not finished, if this server drives it. The others are
+/// cancelled.
 async fn stop_children(executor: &Executor, parent: &Run, children: Vec<Run>) -> Result<()> {
     let (project, now) = (parent.project, executor.clock().now());
     // The time of a run that waits for a person does not count.
@@ -133,11 +139,21 @@ async fn stop_children(executor: &Executor, parent: &Run, children: Vec<Run>) ->
     let ids = |runs: Vec<Run>| runs.into_iter().map(|run| run.id).collect::<Vec<_>>();
     let (timed_out, others) = (ids(timed_out), ids(others));
     let reason = "the time of its parent was up";
-    let work =
-        move |tx: &mut Tx<'_>| runs::record::pause_timed_out(tx, project, &timed_out, &others, reason, now);
+    let hub = executor.hub().clone();
+    let work = move |tx: &mut Tx<'_>| {
+        let timed_out: Vec<TimedOutRun> = timed_out.iter().map(|id| timed_out_run(&hub, *id)).collect();
+        runs::record::pause_timed_out(tx, project, &timed_out, &others, reason, now)
+    };
     let stopped: Result<_, emergent_store::Error> = executor.db().write(work).await;
     let (paused, cancelled) = stopped?;
     executor.stop_timed_out(&paused);
     executor.stop_driving(&cancelled);
     Ok(())
+}
+
+/// A run whose time is up, with the text that its model has streamed on this server, as it would be recorded.
+fn timed_out_run(hub: &EventHub, id: RunId) -> TimedOutRun {
+    let mut unfinished = hub.unfinished_texts(id);
+    unfinished.iter_mut().for_each(|unfinished| scrub::scrub_text(&mut unfinished.text));
+    TimedOutRun { id, unfinished }
 }

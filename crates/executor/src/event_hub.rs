@@ -12,6 +12,7 @@ use emergent_domain::{
     ids::RunId,
     run_event::{RunEvent, RunEventBody, TextSoFar},
 };
+use emergent_store::runs::UnfinishedText;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
@@ -31,6 +32,8 @@ pub struct EventHub(Arc<Mutex<HashMap<RunId, LiveRun>>>);
 struct LiveRun {
     sender: Option<broadcast::Sender<LiveEvent>>,
     answer: Option<LiveAnswer>,
+    /// The answers with text that were dropped before they were complete, oldest first, until an answer is recorded.
+    dropped: Vec<LiveAnswer>,
     /// How many answers were begun while there were subscribers.
     attempts: u64,
 }
@@ -38,6 +41,19 @@ struct LiveRun {
 impl LiveRun {
     fn has_subscribers(&self) -> bool {
         self.sender.as_ref().is_some_and(|sender| sender.receiver_count() > 0)
+    }
+
+    fn is_needed(&self) -> bool {
+        self.answer.is_some() || !self.dropped.is_empty() || self.has_subscribers()
+    }
+
+    /// Drops the answer. Its text stays in place of the text that an earlier attempt of the same model call wrote.
+    /// The text of another call stays beside it, because the answer before a summary is not the summary.
+    fn drop_answer(&mut self) {
+        let answer = self.answer.take().filter(|answer| !answer.so_far.text.trim().is_empty());
+        let Some(answer) = answer else { return };
+        self.dropped.retain(|dropped| dropped.after_seq != answer.after_seq);
+        self.dropped.push(answer);
     }
 
     fn send(&self, event: LiveEvent) {
@@ -107,7 +123,7 @@ impl EventHub {
     pub fn subscribe(&self, run: RunId) -> Subscription {
         let mut runs = self.0.lock();
         // Runs that nobody needs any more are removed, so the map does not grow.
-        runs.retain(|_, live| live.answer.is_some() || live.has_subscribers());
+        runs.retain(|_, live| live.is_needed());
         let live = runs.entry(run).or_default();
         let sender = live.sender.get_or_insert_with(|| broadcast::channel(CHANNEL_CAPACITY).0);
         Subscription { events: sender.subscribe(), answer: live.answer.clone() }
@@ -171,7 +187,7 @@ impl EventHub {
             RunEventBody::TextDelta { step, text } => live.answer_after(*step, after_seq).push(text),
             // What was streamed is void.
             RunEventBody::StepRestarted { step, .. } => {
-                live.answer = None;
+                live.drop_answer();
                 live.answer_after(*step, after_seq);
             }
             _ => {}
@@ -184,10 +200,31 @@ impl EventHub {
     pub fn end_answer(&self, run: RunId) {
         let mut runs = self.0.lock();
         let Some(live) = runs.get_mut(&run) else { return };
-        live.answer = None;
-        if !live.has_subscribers() {
+        (live.answer, live.dropped) = (None, Vec::new());
+        if !live.is_needed() {
             runs.remove(&run);
         }
+    }
+
+    /// Ends the answer of a run that is asked for again or not at all, because the time of the run was up or the
+    /// provider failed. Its text is held until [`EventHub::end_answer`]: without a later answer, it is the result.
+    pub fn drop_answer(&self, run: RunId) {
+        let mut runs = self.0.lock();
+        let Some(live) = runs.get_mut(&run) else { return };
+        live.drop_answer();
+        if !live.is_needed() {
+            runs.remove(&run);
+        }
+    }
+
+    /// The text of a run that is not recorded: of the answers that were dropped, and of the one that is being
+    /// streamed.
+    pub(crate) fn unfinished_texts(&self, run: RunId) -> Vec<UnfinishedText> {
+        let runs = self.0.lock();
+        let answers = runs.get(&run).into_iter().flat_map(|live| live.dropped.iter().chain(&live.answer));
+        answers
+            .map(|answer| UnfinishedText { text: answer.so_far.text.clone(), after_seq: answer.after_seq })
+            .collect()
     }
 }
 
@@ -247,6 +284,31 @@ mod tests {
         hub.end_answer(run);
         assert!(hub.text_so_far(run).is_none());
         assert!(hub.0.lock().is_empty(), "nobody needs the run any more");
+    }
+
+    #[test]
+    fn the_text_of_a_dropped_answer_is_held_until_an_answer_is_recorded() {
+        let (hub, run) = (EventHub::default(), RunId::new());
+        let texts = || {
+            let texts = hub.unfinished_texts(run).into_iter();
+            texts.map(|unfinished| (unfinished.text, unfinished.after_seq)).collect::<Vec<_>>()
+        };
+        hub.publish_delta(delta(run, "first"), 2);
+        hub.drop_answer(run);
+        assert!(hub.text_so_far(run).is_none(), "followers get it no more");
+        assert!(hub.subscribe(RunId::new()).answer.is_none());
+        assert_eq!(texts(), [("first".to_owned(), 2)]);
+        hub.publish_delta(delta(run, " "), 3);
+        hub.drop_answer(run);
+        hub.publish_delta(delta(run, "second"), 5);
+        assert_eq!(texts(), [("first".to_owned(), 2), ("second".to_owned(), 5)]);
+        hub.drop_answer(run);
+        assert_eq!(texts(), [("first".to_owned(), 2), ("second".to_owned(), 5)]);
+        hub.publish_delta(delta(run, "again"), 5);
+        hub.drop_answer(run);
+        assert_eq!(texts(), [("first".to_owned(), 2), ("again".to_owned(), 5)]);
+        hub.end_answer(run);
+        assert!(texts().is_empty() && !hub.0.lock().contains_key(&run));
     }
 
     #[test]

@@ -33,7 +33,7 @@ use emergent_tools::{GraphChange, Tool};
 use serde_json::Value;
 use tracing::error;
 
-use self::writes::{settle_calls, write_batch, write_buffered};
+use self::writes::{mark_ended, settle_calls, write_batch, write_buffered};
 use crate::{
     Error, Executor, Result,
     budget::{self, CallEstimate, CallPrices, ReserveOutcome, Settlement},
@@ -156,7 +156,14 @@ impl Recorder {
         let hook_write = self.hook_write(&[buffered.as_deref(), Some(&batch)], now);
         let hooks = self.hooks.clone();
         let work = move |tx: &mut Tx<'_>| {
-            fence(tx, &position)?;
+            // The end of a run is a fence by itself.
+            let ended = match &writing.end {
+                Some(end) => Some(mark_ended(tx, &position, end, now)?),
+                None => {
+                    fence(tx, &position)?;
+                    None
+                }
+            };
             if let (Some((hooks, run)), Some(end)) = (&hooks, &writing.end) {
                 let (hooks, run) =
                     (Arc::clone(hooks), apply_end(run, end, position.steps, position.seq + 1, now));
@@ -173,6 +180,9 @@ impl Recorder {
                 writing.results.iter().filter(|call| !is_buffered(call)),
                 now,
             )?;
+            if let (Some(ended), Some(end)) = (ended, &writing.end) {
+                record::finish_end(tx, ended, end, now)?;
+            }
             if let Some(write) = &hook_write {
                 write(tx)?;
             }

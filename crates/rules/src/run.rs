@@ -41,6 +41,8 @@ pub struct Machine {
     last_text: String,
     /// The text of the newest model call that was dropped or failed before its answer was complete.
     unfinished_text: String,
+    /// As `unfinished_text`, of the newest call that was to sum up.
+    unfinished_summary: String,
     /// How often this run has called each tool.
     tool_calls: BTreeMap<String, usize>,
     incomplete: IncompleteAnswers,
@@ -132,6 +134,7 @@ impl Machine {
             wrap_up: None,
             last_text: String::new(),
             unfinished_text: String::new(),
+            unfinished_summary: String::new(),
             tool_calls: BTreeMap::new(),
             incomplete: IncompleteAnswers::default(),
             output_schema: None,
@@ -266,6 +269,7 @@ impl Machine {
         if !answer.text.trim().is_empty() {
             self.last_text = format!("{}{}", self.incomplete.text, answer.text);
             self.unfinished_text.clear();
+            self.unfinished_summary.clear();
         }
         if let Some(reason) = self.wrap_up {
             let refused = answer.calls.iter().map(|view| refuse_call(view.call, TOOLS_DISABLED_RESULT));

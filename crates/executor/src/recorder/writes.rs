@@ -3,6 +3,7 @@
 use emergent_domain::{
     approval::ApprovalKind,
     ids::RunId,
+    run::RunEnd,
     run_event::{RecordedToolCall, RunEventBody},
     time::Timestamp,
 };
@@ -56,12 +57,19 @@ pub(super) fn write_batch<'a>(
             false => start_waiting(tx, position, *waiting_for, now)?,
         }
     }
-    if let Some(end) = &batch.end
-        && !record::end_run(tx, position.run, &position.owner, position.seq, end, position.steps, now)?
-    {
-        return Err(Error::Lost(position.run));
-    }
     Ok(())
+}
+
+/// Ends the run, if this runner still owns it. The caller writes the last entries, and what follows from the end.
+pub(super) fn mark_ended(
+    tx: &mut Tx<'_>,
+    position: &RunPosition,
+    end: &RunEnd,
+    now: Timestamp,
+) -> Result<record::EndedRun> {
+    let &RunPosition { run, ref owner, expected_seq: last_seq, seq, steps } = position;
+    let ended = record::mark_ended(tx, record::Advance { run, owner, last_seq, seq, steps }, end, now)?;
+    ended.ok_or(Error::Lost(run))
 }
 
 /// Takes the run from this runner, so that it waits.

@@ -66,13 +66,13 @@ impl RunDriver {
         match self.call_model_once(tools, &reservation, &mut meter, &mut streamed).await? {
             ModelReply::Answer(answer) => self.record_answer(*answer, &reservation, &meter).await,
             ModelReply::TimedOut => {
-                self.executor.hub().end_answer(self.run.id);
+                self.executor.hub().drop_answer(self.run.id);
                 self.record_unfinished_answer(streamed);
                 self.settle_without_answer(&reservation, &CallOutcome::Abandoned, &meter).await?;
                 Ok(self.on_timeout(tools))
             }
             ModelReply::Failed(error) => {
-                self.executor.hub().end_answer(self.run.id);
+                self.executor.hub().drop_answer(self.run.id);
                 self.record_unfinished_answer(streamed);
                 self.settle_without_answer(&reservation, &CallOutcome::Failed(&error), &meter).await?;
                 let too_long = matches!(error, emergent_llm::Error::ContextTooLong { .. });

@@ -11,7 +11,10 @@ use emergent_domain::{
 };
 use emergent_executor::Error;
 use emergent_graph::Actor;
-use emergent_store::{Engine, runs::claim};
+use emergent_store::{
+    Engine,
+    runs::{claim, record},
+};
 use emergent_testkit::{
     TestDb, both_engines,
     scripted::{ScriptedModel, ScriptedReply, calls, hangs, says},
@@ -170,8 +173,9 @@ both_engines! {
         let (id, project, now, seq) = (cancelled.id, cancelled.project, cancelled.created_at, cancelled.seq);
         let late = db.write(move |tx| {
             let end = emergent_domain::run::RunEnd::completed("Too late.");
-            let ended = emergent_store::runs::record::end_run(tx, id, &owner, seq, &end, 1, now)?;
-            let moved = emergent_store::runs::record::advance(tx, id, &owner, seq, seq + 1, 1)?;
+            let late = record::Advance { run: id, owner: &owner, last_seq: seq, seq, steps: 1 };
+            let ended = record::mark_ended(tx, late, &end, now)?.is_some();
+            let moved = record::advance(tx, id, &owner, seq, seq + 1, 1)?;
             let queued = claim::lock_queued(tx, project, 10)?;
             let orphaned = claim::lock_orphaned(tx, "other", &[], now, 10)?;
             Ok::<_, emergent_store::Error>((ended, moved, queued.len(), orphaned.len()))

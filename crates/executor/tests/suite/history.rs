@@ -195,8 +195,9 @@ impl Harness {
             record::insert_event(tx, run, 9, "loop_detected", &data, at(1))?;
             record::advance(tx, run, "me", 0, 10, 2)?;
             let end = RunEnd::Paused { reason: Reason::StepLimit, summary: "Half of it.".into() };
-            record::end_run(tx, run, "me", 10, &end, 2, at(3))?;
-            Ok(())
+            let step = record::Advance { run, owner: "me", last_seq: 10, seq: 10, steps: 2 };
+            let ended = record::mark_ended(tx, step, &end, at(3))?.expect("it is the owner");
+            record::finish_end(tx, ended, &end, at(3))
         })
         .await;
         [good, bad]

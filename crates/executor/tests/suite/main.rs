@@ -40,6 +40,7 @@ mod timeouts;
 mod tools;
 mod triggers;
 mod typed_output;
+mod unfinished_answers;
 mod untriggered;
 mod visibility;
 mod webhooks;

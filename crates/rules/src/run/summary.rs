@@ -15,6 +15,8 @@ impl Machine {
             return;
         }
         match self.incomplete.text.is_empty() {
+            // A few words of a summary must not replace the answer that was dropped so that the model sums up.
+            true if self.wrap_up.is_some() => text.clone_into(&mut self.unfinished_summary),
             true => text.clone_into(&mut self.unfinished_text),
             // The text continues the truncated answers before it.
             false => self.last_text = format!("{}{text}", self.incomplete.text),
@@ -29,13 +31,12 @@ impl Machine {
         }
     }
 
-    /// The newest answer with text, and the text of an unfinished answer after it.
+    /// The newest answer with text, the text of an unfinished answer after it, and that of an unfinished summary.
     pub(super) fn summary(&self) -> String {
-        match (self.last_text.trim().is_empty(), self.unfinished_text.is_empty()) {
-            (_, true) => self.last_text.clone(),
-            (true, false) => self.unfinished_text.clone(),
-            (false, false) => format!("{}\n\n{}", self.last_text, self.unfinished_text),
-        }
+        let texts = [&self.last_text, &self.unfinished_text, &self.unfinished_summary];
+        let written: Vec<&str> =
+            texts.into_iter().map(String::as_str).filter(|text| !text.trim().is_empty()).collect();
+        written.join("\n\n")
     }
 
     /// How a run ends at a limit. A resumed run has new steps and new time, but no new budget, so only

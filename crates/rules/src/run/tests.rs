@@ -462,6 +462,31 @@ fn an_unfinished_answer_follows_the_text_before_it_or_continues_a_truncated_one(
 }
 
 #[test]
+fn an_unfinished_summary_follows_the_answer_that_the_deadline_dropped() {
+    let summary_of = |machine: &Machine| {
+        let NextAction::End { end, .. } = machine.on_grace_expired() else { panic!() };
+        end.summary().to_owned()
+    };
+    let mut machine = Machine::new(None, 0);
+    answer(&mut machine, "I begin.", "a");
+    machine.record_unfinished_answer("finding0 finding1");
+    machine.on_deadline();
+    machine.record_unfinished_answer("To");
+    assert_eq!(summary_of(&machine), "I begin.\n\nfinding0 finding1\n\nTo");
+    // The summary is asked for once more, after a model call that failed.
+    machine.record_unfinished_answer("In sum");
+    assert_eq!(summary_of(&machine), "I begin.\n\nfinding0 finding1\n\nIn sum");
+    let NextAction::End { end, .. } = answer(&mut machine, "A whole summary.", "") else { panic!() };
+    assert_eq!(end.summary(), "A whole summary.");
+    let mut machine = Machine::new(None, 0);
+    truncated(&mut machine, "One, ", "");
+    machine.record_unfinished_answer("tw");
+    machine.on_deadline();
+    machine.record_unfinished_answer("To");
+    assert_eq!(summary_of(&machine), "One, tw\n\nTo");
+}
+
+#[test]
 fn a_run_whose_model_wrote_nothing_ends_at_its_limit_with_what_it_did() {
     let mut machine = Machine::new(None, 0);
     answer(&mut machine, "", "ab");

@@ -24,6 +24,7 @@ use emergent_domain::{
 use serde_json::Value;
 
 use self::output::OutputText;
+pub use self::partial_result::UnfinishedText;
 use crate::{
     error::Result,
     params, project_events,

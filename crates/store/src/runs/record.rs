@@ -1,6 +1,6 @@
-//! Writes the record of a run. Each transaction of a runner starts with [`advance`]. It is the fence: only
-//! the owner of the run passes it, so that nothing is written to a run that was cancelled or that another
-//! runner claimed.
+//! Writes the record of a run. Each transaction of a runner starts with [`advance`], or with [`mark_ended`] if it ends
+//! the run. They are the fence: only the owner of the run passes it, so that nothing is written to a run that was
+//! cancelled or that another runner claimed.
 
 use emergent_domain::{
     ids::{ApprovalId, ProjectId, RunId, ToolCallId, WorkflowId},
@@ -14,7 +14,7 @@ use tracing::info;
 use super::{
     conversation::{MessageRow, OptionalJsonContainer, input_param},
     output::OutputText,
-    partial_result,
+    partial_result::{self, UnfinishedText},
 };
 use crate::{
     a2a_push, approvals, budget, conversations,
@@ -121,23 +121,42 @@ pub fn insert_event(
     )
 }
 
-/// Ends a run and wakes those that wait for it; false when `owner` no longer owns the run.
-pub fn end_run(
-    tx: &mut Tx<'_>,
+/// A move of a run from `last_seq` to `seq` by its owner.
+#[derive(Debug, Clone, Copy)]
+pub struct Advance<'a> {
+    pub run: RunId,
+    pub owner: &'a str,
+    pub last_seq: i64,
+    pub seq: i64,
+    pub steps: i64,
+}
+
+/// A run that this transaction has ended, until [`finish_end`].
+#[must_use = "the end is complete only after `finish_end`"]
+#[derive(Debug)]
+pub struct EndedRun {
     id: RunId,
-    owner: &str,
-    last_seq: i64,
+    relations: RunRelations,
+    /// The `seq` of its event `run_ended`.
+    seq: i64,
+}
+
+/// Ends a run whose last entry has `seq`. Like [`advance`] it is a fence, so no other is needed: `None` when `owner` no
+/// longer owns the run. The caller then writes the last entries of the record, and [`finish_end`] what follows from
+/// the end.
+pub fn mark_ended(
+    tx: &mut Tx<'_>,
+    Advance { run, owner, last_seq, seq, steps }: Advance<'_>,
     end: &RunEnd,
-    steps: i64,
     now: Timestamp,
-) -> Result<bool> {
+) -> Result<Option<EndedRun>> {
     let relations: Option<RunRelations> = tx.query_opt(
         "UPDATE agent_runs SET status = $4, reason = $5, summary = $6, error_message = $7, completed_at = $8,
-             step_count = $9, output = $10, seq = seq + 1
+             step_count = $9, output = $10, seq = $11
          WHERE id = $1 AND coalesce(owner = $2 AND status = 'running' AND seq = $3, false)
          RETURNING project_id, parent_run_id, workflow_id, origin",
         params![
-            id,
+            run,
             owner,
             last_seq,
             end.status().as_str(),
@@ -146,13 +165,18 @@ pub fn end_run(
             end.error(),
             now,
             steps,
-            OutputText::param(end.output())
+            OutputText::param(end.output()),
+            seq + 1
         ],
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
-    let Some(relations) = relations else { return Ok(false) };
-    notify_end(tx, id, relations, last_seq + 1, end, now)?;
-    Ok(true)
+    Ok(relations.map(|relations| EndedRun { id: run, relations, seq: seq + 1 }))
+}
+
+/// Writes the last event of an ended run and wakes those that wait for it.
+pub fn finish_end(tx: &mut Tx<'_>, ended: EndedRun, end: &RunEnd, now: Timestamp) -> Result<()> {
+    let EndedRun { id, relations, seq } = ended;
+    notify_end(tx, id, relations, seq, end, now)
 }
 
 /// The project, the parent and the workflow of a run, whose waiters are woken when it ends, and what started it.
@@ -229,19 +253,27 @@ pub fn cancel_project(
     Ok(cancelled)
 }
 
+/// A run whose time is up.
+#[derive(Debug, Clone)]
+pub struct TimedOutRun {
+    pub id: RunId,
+    /// What its model has streamed and this server holds, oldest first. It is empty if another server drives the run.
+    pub unfinished: Vec<UnfinishedText>,
+}
+
 /// Pauses running runs whose time is up, with the newest text of their model as the summary. Cancels the active
 /// runs below them, and `others` with the runs below those. Returns the runs that it paused, and those that it
 /// cancelled.
 pub fn pause_timed_out(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    runs: &[RunId],
+    runs: &[TimedOutRun],
     others: &[RunId],
     reason: &str,
     now: Timestamp,
 ) -> Result<(Vec<RunId>, Vec<RunId>)> {
     let mut ended = Vec::new();
-    for id in runs {
+    for TimedOutRun { id, unfinished } in runs {
         let paused: Option<(i64, RunRelations)> = tx.query_opt(
             "UPDATE agent_runs SET status = 'paused', reason = 'timeout', completed_at = $3, seq = seq + 1
              WHERE id = $1 AND coalesce(project_id = $2 AND status = 'running', false)
@@ -251,7 +283,7 @@ pub fn pause_timed_out(
         )?;
         let Some((seq, relations)) = paused else { continue };
         // Read after the update, which locks the run: an answer that its driver records before is in the summary.
-        let summary = partial_result::summary_at_timeout(tx, *id)?;
+        let summary = partial_result::summary_at_timeout(tx, *id, unfinished)?;
         tx.execute("UPDATE agent_runs SET summary = $2 WHERE id = $1", params![*id, &summary])?;
         notify_end(tx, *id, relations, seq, &RunEnd::Paused { reason: Reason::Timeout, summary }, now)?;
         ended.push(*id);

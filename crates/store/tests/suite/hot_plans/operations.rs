@@ -126,6 +126,11 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
         assert_eq!(found.map(|state| (state.id, state.key)), Some((TASK, Some("k4".to_owned()))));
         Ok(())
     }),
+    ("listing the names that objects had", 60, |tx| {
+        let names = objects::list_earlier_names(tx, PROJECT, &[TASK, MESSAGE], 51)?;
+        assert!(names.iter().any(|name| name.object == TASK && name.key.as_deref() == Some("old4")));
+        Ok(())
+    }),
     ("creating an edge", 120, |tx| {
         assert_eq!(relationships::insert_many(tx, 1, &[new_edge()])?, [true]);
         Ok(())
@@ -210,8 +215,10 @@ pub const OPERATIONS: &[(&str, i64, Operation)] = &[
         record::insert_event(tx, RUN, RUN_SEQ + 4, "limit_reached", &json!({}), now())
     }),
     ("ending a run", 120, |tx| {
-        assert!(record::end_run(tx, RUN, OWNER, RUN_SEQ, &RunEnd::completed("Done."), 1, now())?);
-        Ok(())
+        let (end, seq) = (RunEnd::completed("Done."), RUN_SEQ + 1);
+        let step = record::Advance { run: RUN, owner: OWNER, last_seq: RUN_SEQ, seq, steps: 1 };
+        let ended = record::mark_ended(tx, step, &end, now())?.expect("the run has its owner");
+        record::finish_end(tx, ended, &end, now())
     }),
     ("finding the projects with queued runs", 60, |tx| {
         assert!(claim::list_waiting_projects(tx, ProjectId(Uuid::nil()))?.contains(&PROJECT));
