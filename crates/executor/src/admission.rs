@@ -29,6 +29,7 @@ use crate::{
     Error, Executor, Result,
     admission_batch::{AdmissionBatch, AdmittedRun, KnownFacts},
     budget,
+    cost_limit::check_cost_limit,
     first_messages::first_messages,
     internal_agents,
     loaded_run::{LoadedRun, has_tool_patterns, is_flow},
@@ -180,6 +181,7 @@ fn admit_run(
     let id = admission.id.unwrap_or_else(RunId::new);
     let terms = run_terms(id, admission, start)?;
     let model = choose_model(executor, definition, &terms, admission, start)?;
+    check_cost_limit(executor.models(), definition, &model, admission.origin, start)?;
     let now = executor.clock().now();
     let call = NewModelCall {
         id: Uuid::nil(),

@@ -23,6 +23,7 @@ mod child_timeout;
 mod claims;
 pub mod client_tools;
 mod context;
+mod cost_limit;
 mod dry_run;
 pub mod error;
 mod event_hub;

@@ -2,22 +2,28 @@
 
 use crate::support;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use emergent_domain::{
-    agent::{AgentDefinition, ModelConfig},
+    agent::{AgentDefinition, FlowConfig, FlowType, ModelConfig},
     chat::{Part, Usage},
     run::{Reason, RunStatus},
     workflow::Limit,
 };
-use emergent_executor::StartOptions;
+use emergent_executor::{Error, StartOptions};
 use emergent_store::retention;
 use emergent_testkit::{
     both_engines,
     scripted::{ModelRequest, ScriptedModel, ScriptedReply, calls, replies, says},
 };
 use serde_json::json;
-use support::{Harness, agent, assert_ended, with_tools};
+use support::{Harness, HarnessOptions, agent, assert_ended, priced_model::PricedModel, with_tools};
+
+/// A start with a limit in dollars.
+fn dollars() -> StartOptions {
+    let limit = Limit { microusd: Some(500_000), tokens: None };
+    StartOptions { limit, ..limited(1) }
+}
 
 fn limited(tokens: i64) -> StartOptions {
     let limit = Limit { tokens: Some(tokens), microusd: None };
@@ -97,6 +103,63 @@ both_engines! {
         let too_many = AgentDefinition { max_steps: Some(501), ..agent("many") };
         let refused = harness.executor.create_agent(harness.actor(), too_many).await.unwrap_err();
         assert!(refused.to_string().contains("1 to 500"), "{refused}");
+    }
+
+    async fn a_cost_limit_for_a_model_without_a_price_is_refused(db: TestDb) {
+        let model = ScriptedModel::default();
+        let models = model.models().with_provider(Arc::new(PricedModel::new(1)));
+        let harness = Harness::build(&db, HarnessOptions { models: Some(models), ..HarnessOptions::new(model) }).await;
+        let worker = harness.agent(agent("worker")).await;
+        let with_model = |model: &str| StartOptions { model: Some(model.parse().unwrap()), ..dollars() };
+        for model in [ScriptedModel::MODEL, "openai/unpriced"] {
+            let start = with_model(model);
+            let refused = harness.executor.trigger(harness.actor(), worker.id, start.clone()).await.unwrap_err();
+            let Error::Invalid(invalid) = &refused else { panic!("{refused}") };
+            assert_eq!(invalid.problems[0].field, "maxCostUsd");
+            let reason = &invalid.problems[0].reason;
+            assert!(reason.contains(model) && reason.contains("(`maxTotalTokens`, `--max-total-tokens`)"), "{reason}");
+            assert!(reason.contains("`EMERGENT_MODEL_PRICES`"), "{reason}");
+            let start = StartOptions { limit: Limit { microusd: None, tokens: Some(9_000) }, ..start };
+            harness.executor.trigger(harness.actor(), worker.id, start).await.unwrap();
+        }
+        let run = harness.executor.trigger(harness.actor(), worker.id, with_model(PricedModel::MODEL)).await.unwrap();
+        assert_eq!(run.terms.limit, dollars().limit);
+    }
+
+    async fn a_spawned_agent_without_a_price_is_not_started_with_a_cost_limit(db: TestDb) {
+        let task = json!({ "agent_name": "helper", "task": "Work." });
+        let mut limited_task = task.clone();
+        limited_task["max_cost_usd"] = json!(0.5);
+        let tasks = json!({ "tasks": [limited_task, task] });
+        let model = ScriptedModel::default()
+            .agent("lead", [calls("spawn_agents", tasks), says("One helped.")])
+            .agent("helper", [says("Helped.")]);
+        let harness = Harness::open(&db, model).await;
+        harness.agent(agent("helper")).await;
+        let lead = harness.agent(with_tools("lead", &["spawn_agents"])).await;
+        let run = harness.run(&lead, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let results = harness.answers(run.id).await.remove(0);
+        let error = results[0]["error"].as_str().unwrap();
+        assert!(error.contains("max_cost_usd") && error.contains("use `max_total_tokens`"), "{results}");
+        assert_eq!((&results[0]["status"], &results[1]["status"]), (&json!("failed"), &json!("completed")));
+        harness.close().await;
+    }
+
+    async fn a_run_without_a_price_may_inherit_a_cost_limit(db: TestDb) {
+        let harness = Harness::open(&db, ScriptedModel::new([says("Worked.")])).await;
+        harness.agent(agent("worker")).await;
+        // The flow calls no model, so the limit is for its parts.
+        let flow = AgentDefinition {
+            flow_type: FlowType::Sequential,
+            flow_config: Some(FlowConfig { agents: vec!["worker".to_owned()], ..FlowConfig::default() }),
+            ..agent("team")
+        };
+        let flow = harness.agent(flow).await;
+        let run = harness.run_with(&flow, dollars()).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!(harness.children(run.id).await.remove(0).terms.budget_runs, [run.id]);
+        harness.close().await;
     }
 
     async fn a_resumed_run_counts_towards_the_limit_of_the_run_it_resumes(db: TestDb) {
