@@ -417,21 +417,26 @@ pub(crate) fn author_token(actor: Actor) -> Option<TokenId> {
 }
 
 impl Executor {
-    /// Starts an agent on request, and returns at once with the queued run.
+    /// Starts an agent on request, and returns at once. The run starts in the same transaction if a slot is
+    /// free, and is queued otherwise.
     pub async fn trigger(&self, actor: Actor, agent: AgentId, start: StartOptions) -> Result<Run> {
         if start.input.trim().is_empty() {
             return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
         self.check_queue_capacity(actor.project).await?;
+        let slots = self.try_acquire_slots(actor.project, 1);
         let (executor, start) = (self.clone(), start.with_trace_context());
-        let work = move |tx: &mut Tx<'_>| {
-            let agent = agents::get(tx, actor.project, agent)?
-                .filter(|agent| agent.deleted_at.is_none())
-                .ok_or_else(|| Error::not_found("agent", agent))?;
-            let admission = Admission { started_by: author_token(actor), ..Admission::new(Origin::Trigger) };
-            admit(tx, &executor, &agent, &admission, &start)
+        let work = move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch| {
+            accept_once(tx, |tx| {
+                let agent = agents::get(tx, actor.project, agent)?
+                    .filter(|agent| agent.deleted_at.is_none())
+                    .ok_or_else(|| Error::not_found("agent", agent))?;
+                let started_by = author_token(actor);
+                let admission = Admission { started_by, ..Admission::new(Origin::Trigger) };
+                admit_in_batch(tx, &executor, admissions, &agent, &admission, &start)
+            })
         };
-        self.db().write(move |tx| accept_once(tx, &work)).await
+        self.commit_and_drive(slots, work).await
     }
 
     /// Cancels a run and all its descendants.

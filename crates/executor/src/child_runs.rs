@@ -16,6 +16,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::{
     Error, Executor, Result,
+    admission_batch::AdmissionBatch,
     event_hub::EventHub,
     recorder::{Recorder, fence},
     scrub,
@@ -24,9 +25,10 @@ use crate::{
 /// How often the database is polled when no wake-up arrives.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Admits the child at an index. An error that can be shown to the model is a failure of this child
-/// only.
-pub(crate) type AdmitChild = Arc<dyn Fn(&mut Tx<'_>, usize) -> Result<Run> + Send + Sync>;
+/// Admits the child at an index, into a slot if the batch has one. An error that can be shown to the model is
+/// a failure of this child only.
+pub(crate) type AdmitChild =
+    Arc<dyn Fn(&mut Tx<'_>, &mut AdmissionBatch, usize) -> Result<Run> + Send + Sync>;
 
 /// A child, or why there is none.
 #[derive(Debug, Clone)]
@@ -50,9 +52,9 @@ pub(crate) struct ChildBatch {
     pub admit: AdmitChild,
 }
 
-/// Starts children, only a few of them concurrently, and waits until all have ended. Children that have
-/// not ended at the deadline are paused if their own time is up, and cancelled otherwise. If all that are left wait for a person, the parent waits as well, and
-/// the result is [`Error::Waiting`]: the parent is driven again when one of them goes on or ends.
+/// Starts children, only a few of them concurrently, and waits until all have ended. Children that have not ended at the
+/// deadline are paused if their own time is up, and cancelled otherwise. If all that are left wait for a person, the parent
+/// waits as well, and the result is [`Error::Waiting`]: the parent is driven again when one of them goes on or ends.
 pub(crate) async fn run_children(
     executor: &Executor,
     parent: &Run,
@@ -95,16 +97,14 @@ pub(crate) async fn run_children(
         let mut admitted = false;
         for index in missing.into_iter().take(MAX_CONCURRENT_CHILDREN.saturating_sub(active)) {
             let (admit, at) = (Arc::clone(&admit), recorder.position(steps));
-            let result = executor
-                .db()
-                .write(move |tx| {
-                    // The fence locks the parent's row until the commit, so a concurrent cancel either sees
-                    // this child or comes first and stops it here.
-                    fence(tx, &at)?;
-                    admit(tx, index)
-                })
-                .await;
-            match result {
+            let slots = executor.try_acquire_slots(parent.project, 1);
+            let work = move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch| {
+                // The fence locks the parent's row until the commit, so a concurrent cancel either sees
+                // this child or comes first and stops it here.
+                fence(tx, &at)?;
+                admit(tx, admissions, index)
+            };
+            match executor.commit_and_drive(slots, work).await {
                 Ok(_) => admitted = true,
                 Err(error @ (Error::Store(_) | Error::Lost(_))) => return Err(error),
                 Err(error) => refused[index] = Some(Child::Refused(error.to_string())),

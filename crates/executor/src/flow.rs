@@ -19,14 +19,15 @@ use tokio::time::Instant;
 
 use crate::{
     Error, Executor, Result,
-    admission::{self, Admission},
+    admission::{Admission, admit_in_batch},
+    admission_batch::AdmissionBatch,
     child_runs::{self, Child, ChildBatch},
     child_timeout, first_messages,
     flow_parts::AnsweringPart,
     loaded_run::{LoadedRun, flow_agents},
     output_schema,
     recorder::{RecordBatch, Recorder},
-    resume,
+    resume::resume_in_batch,
     slots::RunSlot,
     start_options::StartOptions,
     stopped_part::{self, StoppedPart, StoppedSection},
@@ -275,27 +276,29 @@ impl Flow {
             output_schema: output_schema.clone(),
             ..StartOptions::default()
         };
-        let admit: child_runs::AdmitChild = Arc::new(move |tx: &mut Tx<'_>, index: usize| {
-            let admission = Admission::child_of(Origin::Flow, &parent, None, part_at(index));
-            if let Some(paused) = earlier_parts[index].as_ref().filter(|run| run.status == RunStatus::Paused)
-            {
-                let start = start_options(&resume_input, child_timeout::resumed_timeout(tx, paused)?);
-                return resume::resume(tx, &executor, paused, admission, &start);
-            }
-            let (part_index, input) = &inputs[index];
-            let name = &names[*part_index];
-            let Some(agent) = agents::get_by_name(tx, parent.project, name)? else {
-                let names = agents::list_visible_names(tx, parent.project)?;
-                return Err(Error::unknown_agent(name, &names));
-            };
-            let timeout = child_timeout::default_timeout(&agent.definition);
-            // A part that was stopped without being paused starts anew, so it reads both.
-            let start = match earlier_parts[index].is_some() && !resume_input.is_empty() {
-                true => start_options(&format!("{input}\n\n{resume_input}"), timeout),
-                false => start_options(input, timeout),
-            };
-            admission::admit(tx, &executor, &agent, &admission, &start)
-        });
+        let admit: child_runs::AdmitChild =
+            Arc::new(move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch, index: usize| {
+                let admission = Admission::child_of(Origin::Flow, &parent, None, part_at(index));
+                if let Some(paused) =
+                    earlier_parts[index].as_ref().filter(|run| run.status == RunStatus::Paused)
+                {
+                    let start = start_options(&resume_input, child_timeout::resumed_timeout(tx, paused)?);
+                    return resume_in_batch(tx, &executor, admissions, paused, admission, &start);
+                }
+                let (part_index, input) = &inputs[index];
+                let name = &names[*part_index];
+                let Some(agent) = agents::get_by_name(tx, parent.project, name)? else {
+                    let names = agents::list_visible_names(tx, parent.project)?;
+                    return Err(Error::unknown_agent(name, &names));
+                };
+                let timeout = child_timeout::default_timeout(&agent.definition);
+                // A part that was stopped without being paused starts anew, so it reads both.
+                let start = match earlier_parts[index].is_some() && !resume_input.is_empty() {
+                    true => start_options(&format!("{input}\n\n{resume_input}"), timeout),
+                    false => start_options(input, timeout),
+                };
+                admit_in_batch(tx, &executor, admissions, &agent, &admission, &start)
+            });
         let batch = ChildBatch { call: None, first_part: first, existing, deadline: self.deadline, admit };
         let children =
             child_runs::run_children(&self.executor, &self.run, &mut self.recorder, 0, batch).await?;

@@ -10,7 +10,7 @@ use emergent_store::{Tx, agents, conversations::messages, idempotency::accept_on
 
 use crate::{
     Error, Executor, Result, StartOptions,
-    admission::{Admission, Resumable, admit, admit_in_batch, author_token},
+    admission::{Admission, Resumable, admit_in_batch, author_token},
     admission_batch::AdmissionBatch,
     internal_agents::check_resume,
 };
@@ -19,10 +19,10 @@ impl Executor {
     /// Resumes a paused run as a new run with the same conversation.
     pub async fn resume(&self, actor: Actor, run: RunId, input: Option<String>) -> Result<Run> {
         self.check_queue_capacity(actor.project).await?;
-        let executor = self.clone();
+        let (executor, slots) = (self.clone(), self.try_acquire_slots(actor.project, 1));
         let start = StartOptions { input: input.unwrap_or_default(), ..StartOptions::default() };
         let start = start.with_trace_context();
-        let work = move |tx: &mut Tx<'_>| {
+        let resume = move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch| {
             let paused = runs::get_for_update(tx, actor.project, run)?;
             let paused = paused.ok_or_else(|| Error::not_found("run", run))?;
             check_resume(tx, actor, &paused, &start.input)?;
@@ -33,25 +33,16 @@ impl Executor {
                 return Err(Error::Conflict(format!("run `{run}` {reason}")));
             }
             let admission = Admission { started_by: author_token(actor), ..Admission::new(Origin::Resume) };
-            resume(tx, &executor, &paused, admission, &start)
+            resume_in_batch(tx, &executor, admissions, &paused, admission, &start)
         };
-        self.db().write(move |tx| accept_once(tx, &work)).await
+        let work = move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch| {
+            accept_once(tx, |tx| resume(tx, admissions))
+        };
+        self.commit_and_drive(slots, work).await
     }
 }
 
-/// Queues a run that resumes a paused one.
-pub(crate) fn resume(
-    tx: &mut Tx<'_>,
-    executor: &Executor,
-    paused: &Run,
-    admission: Admission<'_>,
-    start: &StartOptions,
-) -> Result<Run> {
-    let (agent, admission, start) = resume_admission(tx, paused, admission, start)?;
-    admit(tx, executor, &agent, &admission, &start)
-}
-
-/// Like [`resume`], but the run gets the next free slot of this server if there is one.
+/// Admits a run that resumes a paused one. It gets the next free slot of this server, and is queued without one.
 pub(crate) fn resume_in_batch(
     tx: &mut Tx<'_>,
     executor: &Executor,

@@ -10,6 +10,7 @@ use std::{
 use emergent_domain::{
     ids::RunId,
     run::{Reason, Run, RunEnd, RunStatus},
+    text::counted,
 };
 use emergent_store::{
     lease_keeper::LeaseKeeper,
@@ -226,7 +227,11 @@ impl Runner {
         let unfinished = self.executor.driven_count();
         self.abort_all();
         if unfinished > 0 {
-            info!(runs = unfinished, "{unfinished} unfinished runs stay recorded for the next runner");
+            info!(
+                runs = unfinished,
+                "{} stay queued for the next server",
+                counted(unfinished as u64, "unfinished run")
+            );
         }
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
         let retired: Result<(), emergent_store::Error> =

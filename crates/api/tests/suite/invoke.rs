@@ -106,7 +106,8 @@ both_engines! {
         let model = ScriptedModel::default();
         let (_server, admin, caller, _runner) = serve(&db, &model).await;
         let agent = external(&admin, "finder").await;
-        model.add("finder", [says("Three."), says("Late.").with_delay(Duration::from_millis(1_500)), says("Later.")]);
+        let later = says("Later.").with_delay(Duration::from_millis(500));
+        model.add("finder", [says("Three."), says("Late.").with_delay(Duration::from_millis(1_500)), later]);
         let done = invoke(&caller, &agent, json!({ "input": "How many?", "context": { "of": "cats" }, "wait": 30 })).await;
         let result = done.is(200);
         assert_eq!((&result["status"], &result["text"], &result["agentId"]), (&json!("completed"), &json!("Three."), &json!(agent)));

@@ -26,9 +26,11 @@ use tokio::time::Instant;
 use super::{RunDriver, error_output};
 use crate::{
     Error, Executor, Result,
-    admission::{self, Admission},
+    admission::{Admission, admit_in_batch},
+    admission_batch::AdmissionBatch,
     child_runs::{self, Child, ChildBatch},
-    child_timeout, internal_agents, resume,
+    child_timeout, internal_agents,
+    resume::resume_in_batch,
     start_options::StartOptions,
 };
 
@@ -102,7 +104,7 @@ impl RunDriver {
         let admit: child_runs::AdmitChild = {
             let (tasks, parent, executor) = (Arc::clone(&tasks), Arc::clone(&parent), executor.clone());
             let definition = Arc::clone(&self.definition);
-            Arc::new(move |tx: &mut Tx<'_>, child_index: usize| {
+            Arc::new(move |tx: &mut Tx<'_>, admissions: &mut AdmissionBatch, child_index: usize| {
                 check_may_spawn(&definition, &tasks[child_index].agent_name)?;
                 let admission = Admission::child_of(
                     Origin::Spawn,
@@ -112,7 +114,9 @@ impl RunDriver {
                 );
                 // A child that waited for its turn has less time than the first ones.
                 let max_timeout = child_timeout::max_child_timeout(deadline, grace);
-                start_child(tx, &executor, &parent, &definition, &tasks[child_index], admission, max_timeout)
+                let spawning =
+                    Spawning { executor: &executor, parent: &parent, definition: &definition, max_timeout };
+                start_child(tx, admissions, &spawning, &tasks[child_index], admission)
             })
         };
         // The children may need the slot of the run that waits for them.
@@ -154,16 +158,25 @@ fn check_may_spawn(parent: &AgentDefinition, name: &str) -> Result<()> {
     )))
 }
 
+/// What all children of one call have in common.
+struct Spawning<'a> {
+    executor: &'a Executor,
+    parent: &'a Run,
+    /// The definition of the parent.
+    definition: &'a AgentDefinition,
+    /// How many seconds a child may have at most.
+    max_timeout: i64,
+}
+
 /// Admits the run of one task: a new run, or the resumption of a paused one.
 fn start_child(
     tx: &mut Tx<'_>,
-    executor: &Executor,
-    parent: &Run,
-    definition: &AgentDefinition,
+    admissions: &mut AdmissionBatch,
+    spawning: &Spawning<'_>,
     task: &SpawnTask,
     admission: Admission<'_>,
-    max_timeout: i64,
 ) -> Result<Run> {
+    let Spawning { executor, parent, definition, max_timeout } = *spawning;
     let Some(id) = task.resume_run_id else {
         let Some(agent) = agents::get_by_name(tx, parent.project, &task.agent_name)? else {
             let mut names = agents::list_visible_names(tx, parent.project)?;
@@ -177,7 +190,7 @@ fn start_child(
             limit: task.limit(),
             ..StartOptions::default()
         };
-        return admission::admit(tx, executor, &agent, &admission, &start);
+        return admit_in_batch(tx, executor, admissions, &agent, &admission, &start);
     };
     let paused = runs::get_for_update(tx, parent.project, id)?.ok_or_else(|| Error::not_found("run", id))?;
     // A run may resume only runs that it, or a run that it resumes, has spawned.
@@ -196,7 +209,7 @@ fn start_child(
         limit: task.limit(),
         ..StartOptions::default()
     };
-    resume::resume(tx, executor, &paused, admission, &start)
+    resume_in_batch(tx, executor, admissions, &paused, admission, &start)
 }
 
 impl SpawnTask {

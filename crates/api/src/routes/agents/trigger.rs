@@ -15,7 +15,7 @@ use crate::{
 #[utoipa::path(
     post, path = "/api/admin/agents/{agentId}/trigger", tag = "agents", operation_id = "triggerAgent",
     params(("agentId" = String, Path, description = "The id or the name of an agent")), request_body = TriggerRun,
-    responses((status = 202, description = "The queued run", body = Envelope<StartedRun>)),
+    responses((status = 202, description = "The run: running if this server has a free slot, queued otherwise", body = Envelope<StartedRun>)),
 )]
 pub(super) async fn trigger(
     State(app): State<App>,
