@@ -54,6 +54,13 @@ pub fn aliases(canonical: &str) -> impl Iterator<Item = &'static str> + '_ {
     ALIASES.iter().filter(move |(_, name)| *name == canonical).map(|(alias, _)| *alias)
 }
 
+/// Returns all names of the tool that has this name or alias. A name that is no built-in tool's has no others.
+pub fn all_names(name: &str) -> Vec<String> {
+    let canonical = canonical(name);
+    let others = aliases(canonical).map(str::to_owned);
+    std::iter::once(canonical.to_owned()).chain(others).collect()
+}
+
 /// Returns whether an entry of a whitelist is a glob pattern.
 pub fn is_glob(pattern: &str) -> bool {
     pattern.contains('*')
@@ -191,6 +198,15 @@ mod tests {
             None => GrantNames::builtin(name),
         };
         grant_for(&whitelist, &tool)
+    }
+
+    #[test]
+    fn a_tool_is_found_by_each_of_its_names() {
+        let names = ["tasks_list", "query_tasks", "list_tasks"];
+        for name in names {
+            assert_eq!(all_names(name), names);
+        }
+        assert_eq!(all_names("github.search"), ["github.search"]);
     }
 
     #[test]

@@ -363,10 +363,10 @@ both_engines! {
         };
         let (done, failed, runs) = (ToolCallStatus::Completed, ToolCallStatus::Error, ToolCallStatus::Running);
         assert_eq!(list(ToolCallFilter::default()).await, [(good, done), (bad, failed), (waiting.id, runs)]);
-        let named = ToolCallFilter { tool_name: Some("search_hybrid".into()), status: None };
+        let named = ToolCallFilter { tool_names: vec!["hybrid_search".into(), "search_hybrid".into()], status: None };
         assert_eq!(list(named).await, [(good, done), (waiting.id, runs)]);
         for (status, id) in [(done, good), (failed, bad), (runs, waiting.id)] {
-            assert_eq!(list(ToolCallFilter { tool_name: None, status: Some(status) }).await, [(id, status)]);
+            assert_eq!(list(ToolCallFilter { status: Some(status), ..ToolCallFilter::default() }).await, [(id, status)]);
         }
         let call = harness.executor.run_tool_call(harness.project(), run, good).await.unwrap();
         assert_eq!((call.input, call.output), (json!({ "query": "x" }), Some(json!({ "hits": [] }))));

@@ -49,10 +49,12 @@ pub struct MessageFilter {
     pub step: Option<i64>,
 }
 
-/// Which tool calls to list; a field that is `None` matches all.
+/// Which tool calls to list; an empty field matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolCallFilter {
-    pub tool_name: Option<String>,
+    /// The names of one tool: a call is recorded with the name of its tool, or with the alias that the model used if the
+    /// agent does not have the tool.
+    pub tool_names: Vec<String>,
     /// Calls that are pending count as running, or, in a run that waits for a person, as held: the API shows them so.
     pub status: Option<ToolCallStatus>,
 }
@@ -216,9 +218,10 @@ pub fn list_calls(
 ) -> Result<ResultPage<RecordedToolCall>> {
     let mut params = vec![Param::from(run), Param::from(after), Param::from(limit + 1)];
     let mut conditions = String::new();
-    if let Some(tool) = &filter.tool_name {
-        params.push(Param::from(tool));
-        conditions.push_str(" AND tool_name = $4");
+    if !filter.tool_names.is_empty() {
+        let names = page::placeholders(params.len() + 1, filter.tool_names.len());
+        conditions = format!(" AND tool_name IN ({names})");
+        params.extend(filter.tool_names.iter().map(|name| Param::from(name.as_str())));
     }
     conditions.push_str(match filter.status {
         None => "",

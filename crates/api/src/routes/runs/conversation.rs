@@ -58,7 +58,7 @@ pub(super) async fn messages(
 
 paged_query! {
     pub(super) struct ToolCallListQuery {
-        /// Only calls of this tool.
+        /// Only calls of this tool, by any of its names.
         tool_name: Option<String>,
         #[param(value_type = Option<CallStatusView>, inline)]
         status: Option<CallStatusView>,
@@ -83,9 +83,8 @@ pub(super) async fn tool_calls(
         emergent_domain::object::check_chars("tool_name", name)?;
     }
     get_agent_run(&app, project, &agent, run).await?;
-    // Calls are recorded with the name of the tool, whatever alias the model used.
-    let tool_name = query.tool_name.map(|name| tool_name::canonical(&name).to_owned());
-    let filter = ToolCallFilter { tool_name, status: query.status.map(ToolCallStatus::from) };
+    let tool_names = query.tool_name.map(|name| tool_name::all_names(&name)).unwrap_or_default();
+    let filter = ToolCallFilter { tool_names, status: query.status.map(ToolCallStatus::from) };
     let ResultPage { items, next } = app.executor.run_tool_calls(project, run, filter, requested).await?;
     page(ResultPage {
         items: items.into_iter().map(|call| ToolCallView::new(run, call)).collect::<Vec<_>>(),
