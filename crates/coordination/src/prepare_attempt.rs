@@ -62,7 +62,10 @@ pub(crate) fn prepare_attempt(
     if let Some(selection) = selection {
         why = format!("{why}; {selection}");
     }
-    let informed_by = prompt.used.iter().filter_map(|task| loaded.sessions.get(task).copied()).collect();
+    let sessions_of = |tasks: &[ObjectId]| {
+        tasks.iter().filter_map(|task| loaded.sessions.get(task).copied()).collect::<Vec<_>>()
+    };
+    let (informed_by, earlier_sessions) = (sessions_of(&prompt.used), sessions_of(&prompt.used_indirect));
     PreparedAttempt::Ready(Box::new(NewAttempt {
         task: task.clone(),
         number: loaded.snapshot.next_attempt_number(task),
@@ -74,6 +77,7 @@ pub(crate) fn prepare_attempt(
         session: ObjectId::new(),
         previous_session: loaded.sessions.get(&task.id).copied(),
         informed_by,
+        earlier_sessions,
         deliverable: deliverable_of(task),
         resumed_run: None,
         has_foreign_blocker: loaded.snapshot.has_foreign_blocker(task.id),
@@ -113,6 +117,7 @@ pub(crate) fn prepare_resumed_attempt(
         session: ObjectId::new(),
         previous_session: loaded.sessions.get(&task.id).copied(),
         informed_by: Vec::new(),
+        earlier_sessions: Vec::new(),
         deliverable: deliverable_of(task),
         resumed_run: task.run,
         has_foreign_blocker: false,

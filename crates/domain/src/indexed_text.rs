@@ -54,7 +54,15 @@ fn unindexed_properties(type_: &str) -> &'static [&'static str] {
             "metrics",
         ],
         // The task of a session is the beginning of its first message, which is indexed.
-        "Session" => &["status", "run_id", "retry_of", "task_context", "started_at", "completed_at"],
+        "Session" => &[
+            "status",
+            "run_id",
+            "retry_of",
+            "earlier_sessions",
+            "task_context",
+            "started_at",
+            "completed_at",
+        ],
         "SessionMessage" => &["role", "run_id", "timestamp", "tool_calls"],
         "Discussion" => &["status", "run_id", "task_id", "settings", "phase"],
         "DiscussionEntry" => &["run_id", "timestamp", "entry_type", "phase"],
@@ -113,8 +121,8 @@ mod tests {
             json!({ "role": "assistant", "content": "done", "run_id": "0190", "timestamp": "2026" });
         assert_eq!(text("SessionMessage", message).body, "l\ndone");
         assert_eq!(text("SessionMessage", json!({ "role": "system", "content": "You are" })).body, "l");
-        let session =
-            json!({ "agent_name": "coder", "task_context": "Do it.", "retry_reason": "It failed." });
+        let session = json!({ "agent_name": "coder", "task_context": "Do it.", "retry_reason": "It failed.",
+                    "earlier_sessions": ["0190"] });
         assert_eq!(text("Session", session).body, "l\ncoder\nIt failed.", "the first message has the task");
     }
 }

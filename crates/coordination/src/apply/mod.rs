@@ -151,8 +151,10 @@ pub(crate) struct NewAttempt {
     pub session: ObjectId,
     /// The session of the previous attempt.
     pub previous_session: Option<ObjectId>,
-    /// The sessions whose results are in the prompt.
+    /// The sessions of the direct blockers whose results are in the prompt.
     pub informed_by: Vec<ObjectId>,
+    /// The sessions of tasks behind them whose results are in the prompt as well.
+    pub earlier_sessions: Vec<ObjectId>,
     pub deliverable: Option<Deliverable>,
     /// The run to resume, instead of a new conversation.
     pub resumed_run: Option<RunId>,

@@ -20,8 +20,9 @@ use crate::{
     workflow_tx::{NewEdge, RunAdmission, WorkflowTx, run_author},
 };
 
-/// The most characters of the prompt that a session stores.
-const MAX_CONTEXT_CHARS: usize = 1_000;
+/// The most characters of the prompt that a session stores. The first message of the session has more of it, and each
+/// version of the session is stored in full.
+const MAX_CONTEXT_CHARS: usize = 300;
 /// The most characters of the reason for a retry that a session stores.
 const MAX_REASON_CHARS: usize = 500;
 /// The type of the edge that says which agent a task is assigned to.
@@ -57,6 +58,10 @@ impl WorkflowTx<'_, '_> {
             "started_at": self.now,
             "run_id": run.to_string(),
         });
+        // An edge to each of them would be a third of all edges, and a reader can follow those of the direct blockers.
+        if !attempt.earlier_sessions.is_empty() {
+            properties["earlier_sessions"] = json!(attempt.earlier_sessions);
+        }
         if let Some(previous) = attempt.previous_session {
             properties["retry_of"] = json!(previous.to_string());
             let reason = match attempt.resumed_run {

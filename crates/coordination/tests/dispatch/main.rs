@@ -84,6 +84,32 @@ both_engines! {
         house.close().await;
     }
 
+    async fn a_session_names_those_it_knows_things_from_behind_its_blockers(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("finder", [says("Tags are flat strings.")])
+            .agent("builder", [says("Built it.")])
+            .agent("writer", [says("Described it.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["finder", "builder", "writer"]).await;
+        let tasks = vec![
+            task("find", "finder", &[]),
+            task("build", "builder", &["find"]),
+            task("describe", "writer", &["build"]),
+        ];
+        let shown = house.completed(house.dispatch(tasks).await).await;
+        let mut sessions = Vec::new();
+        for key in ["find", "build", "describe"] {
+            let one = shown.tasks.iter().find(|one| one.task.key == key).unwrap();
+            sessions.push(house.beyond(one.task.id, "has_session").await.remove(0));
+        }
+        let [found, built, described] = &sessions[..] else { panic!("{sessions:?}") };
+        let informed = house.beyond(described.id, "informed_by").await;
+        assert_eq!(informed.iter().map(|one| one.id).collect::<Vec<_>>(), [built.id], "an edge to each blocker's");
+        assert_eq!(described.properties.to_map()["earlier_sessions"], json!([found.id]));
+        assert_eq!(built.properties.to_map().get("earlier_sessions"), None);
+        house.close().await;
+    }
+
     async fn a_task_that_fails_is_tried_again_with_what_went_wrong(db: TestDb) {
         let model = ScriptedModel::default().agent("builder", [
             emergent_testkit::scripted::fails(emergent_llm::Error::BadRequest {

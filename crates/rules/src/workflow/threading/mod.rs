@@ -42,8 +42,10 @@ pub struct PriorResult {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskPrompt {
     pub prompt: String,
-    /// Results whose text is in the prompt, in its order.
+    /// Results of direct blockers, and of their discussions, whose text is in the prompt, in its order.
     pub used: Vec<ObjectId>,
+    /// Results of tasks behind the direct blockers whose text is in the prompt, in its order.
+    pub used_indirect: Vec<ObjectId>,
     /// Results that did not fit.
     pub dropped: Vec<ObjectId>,
 }
@@ -67,7 +69,8 @@ pub fn build_prompt(
     let tail = closing_section(task);
     let mut left =
         budget_tokens.saturating_sub(count_tokens(&head) + count_tokens(&failures) + count_tokens(&tail));
-    let mut threaded = TaskPrompt { prompt: head, used: Vec::new(), dropped: Vec::new() };
+    let mut threaded =
+        TaskPrompt { prompt: head, used: Vec::new(), used_indirect: Vec::new(), dropped: Vec::new() };
     let mut parts: HashMap<ObjectId, String> = HashMap::new();
     // Results that the task verifies get their tokens before all others.
     for verified in [true, false] {
@@ -77,28 +80,32 @@ pub fn build_prompt(
         parts.extend(share_tokens(task, &direct, &mut left, result_label));
         parts.extend(share_tokens(task, &discussions, &mut left, |_, _| "DECIDED IN DISCUSSION"));
     }
-    threaded.add(direct, &mut parts);
-    threaded.add(discussions, &mut parts);
+    let mut used = threaded.add(direct, &mut parts);
+    used.extend(threaded.add(discussions, &mut parts));
     threaded.prompt += &failures;
+    let mut used_indirect = Vec::new();
     for source in indirect {
         parts.extend(share_tokens(task, &[source], &mut left, |_, _| "EARLIER WORK"));
-        threaded.add(std::slice::from_ref(source), &mut parts);
+        used_indirect.extend(threaded.add(std::slice::from_ref(source), &mut parts));
     }
     threaded.prompt += &tail;
-    threaded
+    TaskPrompt { used, used_indirect, ..threaded }
 }
 
 impl TaskPrompt {
-    fn add(&mut self, sources: &[PriorResult], parts: &mut HashMap<ObjectId, String>) {
+    /// Adds the results that have a part to the prompt, and returns them.
+    fn add(&mut self, sources: &[PriorResult], parts: &mut HashMap<ObjectId, String>) -> Vec<ObjectId> {
+        let mut used = Vec::new();
         for PriorResult { id, .. } in sources {
             match parts.remove(id) {
                 Some(part) => {
                     self.prompt += &part;
-                    self.used.push(*id);
+                    used.push(*id);
                 }
                 None => self.dropped.push(*id),
             }
         }
+        used
     }
 }
 

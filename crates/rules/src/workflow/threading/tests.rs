@@ -47,8 +47,9 @@ fn what_came_before_is_told_in_order_with_its_source() {
     ];
     let places: Vec<_> = order.iter().map(|part| threaded.prompt.find(part)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}\n{}", threaded.prompt);
-    let all: Vec<ObjectId> = [ids(&direct), ids(&discussions), ids(&indirect)].concat();
-    assert_eq!((threaded.used, threaded.dropped), (all, Vec::new()));
+    let near: Vec<ObjectId> = [ids(&direct), ids(&discussions)].concat();
+    assert_eq!((threaded.used, threaded.used_indirect), (near, ids(&indirect)));
+    assert!(threaded.dropped.is_empty());
 }
 
 #[test]
@@ -58,6 +59,7 @@ fn what_is_far_away_goes_first_and_the_failures_never() {
     let indirect = [source("Research", &long)];
     let threaded = build_prompt(600, &implement(), &direct, &[], "Attempt 1: no cycle check", &indirect);
     assert_eq!((threaded.used, threaded.dropped), (ids(&direct), ids(&indirect)));
+    assert!(threaded.used_indirect.is_empty());
     assert!(threaded.prompt.contains("Four words, no more.") && threaded.prompt.contains("[… cut"));
     assert!(threaded.prompt.contains("no cycle check"));
     let nothing = build_prompt(0, &implement(), &direct, &[], "Attempt 1: no cycle check", &[]);
@@ -194,7 +196,7 @@ proptest! {
         let (direct, indirect) = sources.split_at(sources.len() / 2);
         let threaded = build_prompt(budget, &implement(), direct, &[], "Attempt 1: it failed", indirect);
         prop_assert!(count_tokens(&threaded.prompt) <= budget, "{}", count_tokens(&threaded.prompt));
-        let told = threaded.used.len() + threaded.dropped.len();
+        let told = threaded.used.len() + threaded.used_indirect.len() + threaded.dropped.len();
         prop_assert_eq!(told, sources.len());
     }
 }
