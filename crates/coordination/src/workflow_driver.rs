@@ -302,11 +302,11 @@ impl WorkflowDriver {
             Action::OpenReview(task) if pass.loaded.fail_if_discussed_too_often(task) => {
                 self.conclude(pass, task);
             }
-            Action::OpenReview(task) => match open_review(pass.loaded, task) {
-                Some(write) => pass.push(write),
-                // No agent can review the result, so it is accepted without a review.
-                None => self.conclude(pass, task),
-            },
+            Action::OpenReview(task) => {
+                if let Some(write) = open_review(pass.loaded, task) {
+                    pass.push(write);
+                }
+            }
             Action::AdvanceDiscussions(task) => {
                 let discussions = pass.loaded.discussions.get(&task).map(Vec::as_slice).unwrap_or_default();
                 let writes =
@@ -479,12 +479,12 @@ impl WorkflowDriver {
     }
 }
 
-/// Opens the review of an attempt, or returns `None` if no agent can review it.
+/// Opens the review of an attempt. Returns `None` if the task or its attempt is not there any more.
 fn open_review(loaded: &LoadedWorkflow, id: ObjectId) -> Option<WorkflowWrite> {
     let (task, attempt) = (loaded.snapshot.get(id)?, loaded.snapshot.attempts.get(&id)?);
     let blockers = loaded.snapshot.blockers(id);
     let earlier_agents: Vec<&str> = blockers.filter_map(|task| task.assigned_agent.as_deref()).collect();
     let defaults = &loaded.coordination.discussions;
-    let write = discussion::open_review(task, attempt, loaded.agent_cards(), &earlier_agents, defaults)?;
+    let write = discussion::open_review(task, attempt, loaded.agent_cards(), &earlier_agents, defaults);
     Some(WorkflowWrite::AdvanceDiscussion(Box::new(write)))
 }

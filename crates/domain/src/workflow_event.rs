@@ -84,7 +84,7 @@ pub enum WorkflowEventBody {
         discussion: ObjectId,
         topic: String,
         participants: Vec<String>,
-        /// What was set and cannot hold, such as a quorum above the number of participants.
+        /// What was set and cannot hold, such as a quorum above the number of participants or the kind of a review.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },

@@ -283,7 +283,7 @@ fn discussions_are_listed_shown_and_decided() {
     let (told, _) = failed(&home.run(&["dispatch", "--tasks", "draft.yaml", "--follow"]));
     has(
         &told,
-        &["was not approved within 1 rounds", "emergent discussion show", "emergent discussion decide"],
+        &["was not approved within 1 round", "emergent discussion show", "emergent discussion decide"],
     );
     let listed = command_output(home.run(&["discussion", "list"]));
     has(

@@ -154,6 +154,9 @@ pub struct DryRunTaskView {
     pub reason: String,
     /// Whether the rules leave no doubt; where they do, a model may be asked.
     pub clear: bool,
+    /// What of the review that the task requires cannot be held as asked, such as its kind; null when all of it can.
+    #[serde(default)]
+    pub review_note: Option<String>,
 }
 
 /// A workflow that was started, or what would be.

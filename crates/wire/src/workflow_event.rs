@@ -141,6 +141,8 @@ pub enum WorkflowEventBody {
     },
     DiscussionStarted {
         topic: Option<String>,
+        /// What was asked for and cannot hold, such as the kind of a review.
+        note: Option<String>,
     },
     DiscussionTurn {
         agent: Option<String>,

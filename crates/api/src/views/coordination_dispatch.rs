@@ -134,6 +134,7 @@ impl IntoView<DryRunTaskView> for DryRunTask {
             agent: dry_run.agent,
             reason: dry_run.reason,
             clear: dry_run.clear,
+            review_note: dry_run.review_note,
         }
     }
 }

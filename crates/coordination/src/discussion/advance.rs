@@ -7,30 +7,29 @@ use emergent_domain::{
     task::Task,
 };
 use emergent_rules::workflow::{
-    discussion::{NewTurn, TaskDiscussion, advance, review_settings},
+    discussion::{NewTurn, TaskDiscussion, advance, plan_review},
     select::AgentCard,
     snapshot::{Attempt, DiscussionProgress},
 };
 
 use super::{DiscussionWrite, FailedTurns, StartedTurn};
 
-/// Opens the review that a task requires, or returns `None` if there is no agent to review it.
+/// Opens the review that a task requires.
 pub(crate) fn open_review(
     task: &Task,
     attempt: &Attempt,
     agents: &[AgentCard],
     earlier_agents: &[&str],
     project: &DiscussionDefaults,
-) -> Option<DiscussionWrite> {
-    let settings = review_settings(task, attempt, agents, earlier_agents, project)?;
-    Some(DiscussionWrite::Open {
+) -> DiscussionWrite {
+    DiscussionWrite::Open {
         id: ObjectId::new(),
         task: task.id,
         run: attempt.run,
         agent: attempt.agent.clone(),
         proposal: attempt.summary.clone(),
-        settings: Box::new(settings),
-    })
+        review: Box::new(plan_review(task, attempt, agents, earlier_agents, project)),
+    }
 }
 
 /// Advances the open discussions of a task.

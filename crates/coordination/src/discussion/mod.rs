@@ -8,7 +8,7 @@ mod write;
 use std::collections::HashMap;
 
 use emergent_domain::ids::{AgentId, ObjectId, RunId};
-use emergent_rules::workflow::discussion::{DiscussionSettings, DiscussionStep, NewTurn};
+use emergent_rules::workflow::discussion::{DiscussionStep, NewTurn, PlannedReview};
 
 pub(crate) use advance::{advance_all, open_review};
 pub(crate) use load::load_discussion;
@@ -29,7 +29,7 @@ pub(crate) enum DiscussionWrite {
         run: RunId,
         agent: String,
         proposal: String,
-        settings: Box<DiscussionSettings>,
+        review: Box<PlannedReview>,
     },
     /// Writes the next step of an open discussion.
     Advance {

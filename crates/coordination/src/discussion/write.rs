@@ -30,7 +30,8 @@ const MAX_EVENT_TEXT_CHARS: usize = 300;
 /// Opens a discussion, or writes its next step: entries, new turns and the outcome.
 pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &DiscussionWrite) -> Result<()> {
     match step {
-        DiscussionWrite::Open { id, task, run, agent, proposal, settings } => {
+        DiscussionWrite::Open { id, task, run, agent, proposal, review } => {
+            let settings = &review.settings;
             let author = run_author(*run);
             // In other kinds the attempt is what is talked about, and no turn.
             let is_first_turn = settings.kind == DiscussionKind::ReviewLoop;
@@ -72,7 +73,7 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                     .iter()
                     .map(|participant| participant.agent.clone())
                     .collect(),
-                note: settings.quorum_note(),
+                note: review.note.clone(),
             };
             writing.push_event(Some(*task), Some(*run), &started);
             Ok(())

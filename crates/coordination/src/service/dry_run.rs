@@ -13,6 +13,7 @@ use emergent_domain::{
     workflow::Workflow,
 };
 use emergent_rules::workflow::{
+    discussion,
     foreign_blockers::ForeignBlocker,
     select::{self, AgentIndex},
     snapshot::Snapshot,
@@ -55,6 +56,8 @@ pub struct DryRunTask {
     pub reason: String,
     /// Whether the choice of the rules is clear. If it is not, a model may be asked.
     pub clear: bool,
+    /// What of the review that the task requires cannot be held as asked.
+    pub review_note: Option<String>,
 }
 
 impl Dispatcher {
@@ -111,12 +114,16 @@ fn build_dry_run(loaded: LoadedDryRun, judge: Option<String>, deadline: Instant)
             .filter(|_| Instant::now() < deadline)
             .or_else(|| index.select_by_rules_until(task, &|| Instant::now() >= deadline))
             .ok_or_else(too_slow)?;
+        let agent = selection.agent.as_deref().filter(|_| task.requires_collaboration);
+        let review_note =
+            agent.and_then(|agent| discussion::review_note(task, agent, &cards, &coordination.discussions));
         layers.resize_with(layers.len().max(layer + 1), Vec::new);
         layers[layer].push(DryRunTask {
             blocked_by: blocked_by.remove(&task.id).unwrap_or_default(),
             agent: selection.agent,
             reason: selection.reason,
             clear: selection.clear,
+            review_note,
             task: task.clone(),
         });
     }
@@ -196,7 +203,9 @@ fn place_tasks(snapshot: &Snapshot) -> Vec<PlacedTask<'_>> {
 mod tests {
     use std::time::Duration;
 
-    use emergent_domain::{task::NewTask, time::Timestamp, workflow::WorkflowSettings};
+    use emergent_domain::{
+        agent::AgentDefinition, ids::AgentId, task::NewTask, time::Timestamp, workflow::WorkflowSettings,
+    };
     use emergent_testkit::fixtures;
 
     use super::*;
@@ -233,6 +242,29 @@ mod tests {
         assert_eq!(layers, [vec!["a"], vec!["d", "b"], vec!["c"]]);
         assert_eq!(dry_run.layers[2][0].blocked_by, ["b", "d"]);
         assert_eq!(dry_run.startable, ["a"]);
+    }
+
+    #[test]
+    fn a_dry_run_says_which_review_cannot_be_held_as_asked() {
+        let mut loaded = loaded(&["a"], &[]);
+        let agent = |name: &str| Agent {
+            id: AgentId::new(),
+            project: ProjectId::new(),
+            version: 1,
+            definition: AgentDefinition::new(name),
+            created_at: Timestamp::now(),
+            updated_at: Timestamp::now(),
+            deleted_at: None,
+        };
+        loaded.agents = vec![agent("writer"), agent("reader")];
+        let task = &mut loaded.tasks[0];
+        task.assigned_agent = Some("writer".to_owned());
+        task.requires_collaboration = true;
+        task.discussion.kind = Some("debate".to_owned());
+        let far = Instant::now() + Duration::from_secs(3_600);
+        let dry_run = build_dry_run(loaded, None, far).unwrap();
+        let note = dry_run.layers[0][0].review_note.as_deref();
+        assert!(note.is_some_and(|note| note.contains("review_loop instead of a debate")), "{note:?}");
     }
 
     #[test]

@@ -66,6 +66,46 @@ both_engines! {
         house.close().await;
     }
 
+    async fn a_required_review_is_held_by_an_agent_that_nothing_points_to(db: TestDb) {
+        let model = ScriptedModel::default().agent("writer", [says("Paid.")]).agent("lawyer", [says("APPROVED.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer", "lawyer"]).await;
+        let pay = NewTask { requires_collaboration: true, ..task("pay", "writer", &[]) };
+        let id = house.dispatch(vec![pay]).await;
+        let shown = house.completed(id).await;
+        let discussions = house.beyond(shown.tasks[0].task.id, "spawned_discussion").await;
+        assert_eq!(discussions.len(), 1);
+        assert_eq!(discussions[0].properties.to_map()["participating_agents"], json!(["writer", "lawyer"]));
+        house.close().await;
+    }
+
+    async fn a_required_review_that_no_other_agent_can_do_waits_for_a_person(db: TestDb) {
+        let model = ScriptedModel::default().agent("writer", [says("Paid.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer"]).await;
+        let pay = || vec![NewTask { requires_collaboration: true, ..task("pay", "writer", &[]) }];
+        let workflow = NewWorkflow {
+            description: "pay".into(),
+            settings: WorkflowSettings::default(),
+            tasks: pay(),
+        };
+        let dry_run = house.dispatcher.dry_run_dispatch(house.actor(), workflow).await.unwrap();
+        let note = dry_run.layers[0][0].review_note.clone().expect("nobody can review it");
+        assert!(note.contains("a person decides"), "{note}");
+        let id = house.dispatch(pay()).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        assert_eq!(shown.tasks[0].task.status, TaskStatus::InProgress, "nobody has approved of its result");
+        let events = house.events(id).await;
+        let started = events.iter().find(|event| event.kind == "discussion_started").unwrap();
+        assert_eq!(started.data["note"], note.as_str());
+        let discussion = shown.workflow.escalation.unwrap().discussion.unwrap();
+        house.dispatcher.decide(house.actor(), discussion, json!("Paid."), None).await.unwrap();
+        let shown = house.completed(id).await;
+        assert_eq!(shown.tasks[0].task.output, Some(json!("Paid.")));
+        house.close().await;
+    }
+
     async fn a_proposal_is_discussed_until_it_is_approved(db: TestDb) {
         let model = ScriptedModel::default()
             .agent("writer", [says("A Tag with a name."), says("A Tag with a name and a tag_type.")])

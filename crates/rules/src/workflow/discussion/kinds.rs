@@ -1,5 +1,7 @@
 //! How each kind of discussion goes, phase by phase.
 
+use emergent_domain::text::counted;
+
 use super::{
     outcome::DiscussionOutcome,
     replay::{EarlyClose, Poll, Replay, ReplayResult, Stage, TranscriptAccess},
@@ -58,7 +60,10 @@ fn review_loop(walk: &mut Replay) -> ReplayResult<DiscussionOutcome> {
     for round in 1..=walk.settings.rounds() {
         let reviewers: Vec<usize> = walk.remaining().into_iter().filter(|who| *who != proposer).collect();
         if reviewers.is_empty() {
-            return Err(walk.escalate("nobody is left to review the proposal"));
+            return Err(walk.escalate(match walk.everybody.len() {
+                1 => "the project has no other agent that can review the proposal",
+                _ => "nobody is left to review the proposal",
+            }));
         }
         let feedback = new_stage(
             "feedback",
@@ -84,8 +89,8 @@ fn review_loop(walk: &mut Replay) -> ReplayResult<DiscussionOutcome> {
         );
         walk.ask_one(proposer, &refine)?;
     }
-    let rounds = walk.settings.rounds();
-    Err(walk.escalate(format!("the proposal was not approved within {rounds} rounds")))
+    let rounds = counted(walk.settings.rounds(), "round");
+    Err(walk.escalate(format!("the proposal was not approved within {rounds}")))
 }
 
 /// Each argues, then each votes; with more rounds again, now knowing how the last vote went.

@@ -5,8 +5,8 @@
 //! give the same action, so a discussion that continues after a restart asks nobody twice.
 //!
 //! `settings` says what a discussion is about, `kinds` how each kind proceeds, `replay` how a phase is
-//! replayed, `votes` and `tally` how votes are read and counted, `prompt` the wording of a turn, `state`
-//! what is stored, and `advance` the next step of a stored discussion.
+//! replayed, `votes` and `tally` how votes are read and counted, `prompt` the wording of a turn, `review`
+//! how a required review is planned, `state` what is stored, and `advance` the next step of a stored discussion.
 
 mod advance;
 mod count;
@@ -14,6 +14,7 @@ mod kinds;
 mod outcome;
 mod prompt;
 mod replay;
+mod review;
 mod settings;
 mod state;
 mod tally;
@@ -26,11 +27,9 @@ use serde_json::Value;
 pub use advance::{DiscussionEnd, DiscussionStep, NewEntry, advance};
 pub use count::{MAX_OPENED_DISCUSSIONS, MAX_STARTED_DISCUSSIONS, endless_discussions_error};
 pub use outcome::{DiscussionOutcome, Dissent, RankedOption};
+pub use review::{PlannedReview, max_participants, plan_review, review_note};
 pub use settings::{DiscussionKind, DiscussionSettings, EntryType, Participant, Phase};
-pub use state::{
-    AbsentParticipant, TaskDiscussion, TurnRun, append_decisions, max_participants, overall_progress,
-    review_settings,
-};
+pub use state::{AbsentParticipant, TaskDiscussion, TurnRun, append_decisions, overall_progress};
 
 use replay::Replay;
 

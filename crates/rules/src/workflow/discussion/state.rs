@@ -1,25 +1,17 @@
 //! A discussion of a task as it is stored: its settings, the turns so far, and its outcome.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use emergent_domain::{
-    coordination::DiscussionDefaults,
     ids::{ObjectId, RunId},
     run::RunStatus,
-    task::Task,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DiscussionKind, DiscussionOutcome, DiscussionSettings, DiscussionTurn, Participant, PersonDecision,
-    TurnResult,
-    votes::{APPROVED, SUGGEST_CHANGES},
+    DiscussionKind, DiscussionOutcome, DiscussionSettings, DiscussionTurn, PersonDecision, TurnResult,
 };
-use crate::workflow::{
-    question::truncate,
-    select::{self, AgentCard},
-    snapshot::{Attempt, DiscussionProgress},
-};
+use crate::workflow::{question::truncate, snapshot::DiscussionProgress};
 
 /// A participant whose turn could not be started. This is stored with the discussion: a server that
 /// takes it over must not start a turn that later turns have already gone on without.
@@ -150,110 +142,6 @@ pub fn overall_progress(discussions: &[TaskDiscussion]) -> Option<DiscussionProg
     let progress = discussions.iter().map(TaskDiscussion::progress).min()?;
     let reviewed = progress == DiscussionProgress::Resolved && discussions.iter().any(|one| one.required);
     Some(if reviewed { DiscussionProgress::Reviewed } else { progress })
-}
-
-/// The most characters of a result in the context of its review.
-const MAX_RESULT_CHARS: usize = 12_000;
-
-/// Settings of the review that a task requires after this attempt, or `None` if the project has no
-/// agent that could review it. `earlier_agents` did the direct blockers of the task. `project` says what the
-/// task leaves open. With fewer agents than the kind needs, the review is a review loop.
-pub fn review_settings(
-    task: &Task,
-    attempt: &Attempt,
-    agents: &[AgentCard],
-    earlier_agents: &[&str],
-    project: &DiscussionDefaults,
-) -> Option<DiscussionSettings> {
-    let defaults = task.discussion.or(project);
-    let kind =
-        defaults.effective_kind().and_then(DiscussionKind::parse).unwrap_or(DiscussionKind::ReviewLoop);
-    let named: Vec<&String> = task.collaborators.iter().chain(defaults.agents()).collect();
-    let fewest = kind.min_participants() - 1;
-    let reviewers = choose_reviewers(task, &attempt.agent, agents, &named, earlier_agents, fewest);
-    if reviewers.is_empty() {
-        return None;
-    }
-    let mut participants =
-        vec![Participant { role: Some("proposer".into()), ..Participant::new(&attempt.agent) }];
-    participants.extend(reviewers.into_iter().map(Participant::new));
-    let topic = if task.title.is_empty() { task.key.clone() } else { task.title.clone() };
-    let settings = DiscussionSettings {
-        context: task.description.clone(),
-        participants,
-        ..DiscussionSettings::new(DiscussionKind::ReviewLoop, topic, &[])
-    };
-    let mut configured = settings.clone().with_defaults(&defaults);
-    if configured.kind == DiscussionKind::ReviewLoop || !configured.problems().is_empty() {
-        let review_loop = DiscussionDefaults { kind: None, phases: Vec::new(), ..defaults };
-        return Some(settings.with_defaults(&review_loop));
-    }
-    // In a review loop the result is the first turn. The others are told it.
-    let result = truncate(&attempt.summary, MAX_RESULT_CHARS);
-    configured.context =
-        format!("{}\n\nTHE RESULT TO REVIEW:\n{result}", configured.context).trim().to_owned();
-    if matches!(
-        configured.kind,
-        DiscussionKind::Consensus | DiscussionKind::Debate | DiscussionKind::Collaboration
-    ) {
-        configured.options = vec![APPROVED.to_owned(), SUGGEST_CHANGES.to_owned()];
-    }
-    Some(configured)
-}
-
-/// How many agents can take part in the discussion of a task at most: the agent that does it, and those that the task
-/// and the phases name. `None` if they name nobody, so that the others are chosen when the discussion begins.
-pub fn max_participants(
-    assigned_agent: Option<&str>,
-    collaborators: &[String],
-    defaults: &DiscussionDefaults,
-) -> Option<usize> {
-    let named: BTreeSet<&str> = collaborators
-        .iter()
-        .chain(defaults.agents())
-        .map(String::as_str)
-        .filter(|name| Some(*name) != assigned_agent)
-        .collect();
-    let kind =
-        defaults.effective_kind().and_then(DiscussionKind::parse).unwrap_or(DiscussionKind::ReviewLoop);
-    (!named.is_empty()).then(|| (named.len() + 1).max(kind.min_participants()))
-}
-
-/// The collaborators that the task names, and the agents of the phases. Else an agent that did a direct blocker,
-/// because it knows what the result builds on. Else the agent that fits the task best after its own. If these are
-/// fewer than the kind needs, those that fit next are added.
-fn choose_reviewers(
-    task: &Task,
-    agent: &str,
-    agents: &[AgentCard],
-    named: &[&String],
-    earlier_agents: &[&str],
-    fewest: usize,
-) -> Vec<String> {
-    let is_available = |name: &str| agents.iter().any(|card| card.name == name) && name != agent;
-    let mut reviewers: Vec<String> = Vec::new();
-    for name in named.iter().copied().filter(|name| is_available(name)) {
-        if !reviewers.contains(name) {
-            reviewers.push(name.clone());
-        }
-    }
-    let others: Vec<AgentCard> = agents.iter().filter(|card| card.name != agent).cloned().collect();
-    let is_other = |name: &&&str| others.iter().any(|card| card.name == **name && card.is_selectable);
-    if reviewers.is_empty()
-        && let Some(earlier) = earlier_agents.iter().find(is_other)
-    {
-        reviewers.push((*earlier).to_owned());
-    }
-    let unassigned = Task { assigned_agent: None, ..task.clone() };
-    while reviewers.len() < fewest {
-        let left: Vec<AgentCard> =
-            others.iter().filter(|card| !reviewers.contains(&card.name)).cloned().collect();
-        match select::select_by_rules(&unassigned, &left).agent {
-            Some(next) => reviewers.push(next),
-            None => break,
-        }
-    }
-    reviewers
 }
 
 #[cfg(test)]

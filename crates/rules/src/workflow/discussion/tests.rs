@@ -81,6 +81,14 @@ fn a_proposal_is_refined_until_it_is_approved() {
 }
 
 #[test]
+fn a_proposal_with_one_round_says_so_in_the_singular() {
+    let one = DiscussionSettings { rounds: Some(1), ..review() };
+    let story =
+        ["spec-writer: First.", "research-assistant: + SUGGEST_CHANGES | more", "spec-writer: Again."];
+    check(&one, &story, "escalate: the proposal was not approved within 1 round");
+}
+
+#[test]
 fn a_proposal_that_nobody_approves_goes_to_a_person() {
     let round = ["research-assistant: + SUGGEST_CHANGES | more", "spec-writer: Again."];
     let story: Vec<&str> = [&["spec-writer: First."][..], &round, &round, &round].concat();

@@ -1,8 +1,11 @@
-use emergent_domain::{agent::AgentDefinition, coordination::DiscussionPhase, task::NewTask};
-use emergent_testkit::fixtures;
+use emergent_domain::coordination::{DiscussionDefaults, DiscussionPhase};
 
 use super::*;
-use crate::workflow::discussion::{DiscussionEnd, EntryType, advance};
+use crate::workflow::discussion::{
+    DiscussionEnd, EntryType, advance,
+    review::tests::{of_kind, review},
+    votes::{APPROVED, SUGGEST_CHANGES},
+};
 
 /// A discussion that came to this; the word before it says which: `review` is the one that the task
 /// wants, `loop` one like it that an agent started, `vote` another.
@@ -79,66 +82,6 @@ fn discussions_are_as_far_as_the_one_that_is_behind() {
     );
     assert_eq!(overall_progress(&[discussed("review x"), stuck()]), Some(DiscussionProgress::Escalated));
     assert_eq!(overall_progress(&[stuck(), discussed("review x"), open()]), Some(DiscussionProgress::Open));
-}
-
-/// The review of a result of `writer`, in a project with these agents.
-fn review(task: DiscussionDefaults, project: &DiscussionDefaults, others: &[&str]) -> DiscussionSettings {
-    let new = NewTask {
-        title: "Design".into(),
-        description: "Which tables?".into(),
-        collaborators: vec!["reader".into()],
-        discussion: task,
-        ..NewTask::default()
-    };
-    let attempt = Attempt {
-        run: RunId::new(),
-        agent: "writer".into(),
-        status: RunStatus::Completed,
-        reason: None,
-        summary: "One table.".into(),
-        output: None,
-        error: None,
-        verdict: None,
-        asked_again: false,
-    };
-    let cards: Vec<AgentCard> = others
-        .iter()
-        .chain(&["writer", "reader"])
-        .map(|name| AgentDefinition { description: "Designs tables".into(), ..AgentDefinition::new(*name) })
-        .map(|definition| AgentCard::from_definition(&definition))
-        .collect();
-    review_settings(&fixtures::task(new), &attempt, &cards, &[], project).expect("there is a reviewer")
-}
-
-fn of_kind(kind: &str) -> DiscussionDefaults {
-    DiscussionDefaults { kind: Some(kind.into()), ..DiscussionDefaults::default() }
-}
-
-#[test]
-fn a_review_is_held_as_its_task_or_else_the_project_says() {
-    let project = DiscussionDefaults { rounds: Some(2), quorum: Some(9), ..of_kind("consensus") };
-    let plain = review(DiscussionDefaults::default(), &DiscussionDefaults::default(), &[]);
-    assert_eq!((plain.kind, plain.context.as_str()), (DiscussionKind::ReviewLoop, "Which tables?"));
-    let by_project = review(DiscussionDefaults::default(), &project, &[]);
-    assert_eq!((by_project.kind, by_project.rounds), (DiscussionKind::Consensus, Some(2)));
-    assert_eq!(by_project.quorum, Some(2), "no more than take part");
-    let note = by_project.quorum_note().expect("it was lowered");
-    assert_eq!(note, "the quorum of 9 is lowered to 2, because only 2 agents take part");
-    assert_eq!(plain.quorum_note(), None);
-    assert_eq!(by_project.options, [APPROVED, SUGGEST_CHANGES]);
-    assert!(by_project.context.contains("One table."), "{}", by_project.context);
-    let own = DiscussionDefaults { rounds: Some(1), threshold: Some(0.5), ..of_kind("review_loop") };
-    let by_task = review(own, &project, &[]);
-    assert_eq!((by_task.kind, by_task.rounds, by_task.threshold), (DiscussionKind::ReviewLoop, Some(1), 0.5));
-}
-
-#[test]
-fn a_review_has_as_many_participants_as_its_kind_needs_or_is_a_review_loop() {
-    let nothing = DiscussionDefaults::default();
-    let debate = review(of_kind("debate"), &nothing, &["third"]);
-    let names: Vec<&str> = debate.participants.iter().map(|one| one.agent.as_str()).collect();
-    assert_eq!((debate.kind, names), (DiscussionKind::Debate, vec!["writer", "reader", "third"]));
-    assert_eq!(review(of_kind("debate"), &nothing, &[]).kind, DiscussionKind::ReviewLoop);
 }
 
 #[test]
