@@ -31,7 +31,7 @@ use crate::{decision_rights::check_may_add, dispatchable::NameableAgents, transa
 const MAX_KEY_BYTES: usize = 64;
 const MAX_TITLE_BYTES: usize = 500;
 const MAX_RETRIES: i64 = 100;
-const MAX_BLOCKERS: usize = 200;
+pub(crate) const MAX_BLOCKERS: usize = 200;
 /// Searching for a similar name is slow, so only the first problems of a request suggest one.
 const MAX_SUGGESTIONS: usize = 20;
 

@@ -193,7 +193,11 @@ fn next_step(status: WorkflowStatus) -> &'static str {
 
 /// The workflow that a task belongs to. A task that was imported may name a workflow of another server, which
 /// does not count.
-fn assigned_workflow(tx: &mut Tx<'_>, project: ProjectId, task: &Task) -> Result<Option<Workflow>> {
+pub(crate) fn assigned_workflow(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    task: &Task,
+) -> Result<Option<Workflow>> {
     Ok(match task.workflow {
         Some(id) => workflows::get(tx, project, id)?,
         None => None,

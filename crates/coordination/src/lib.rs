@@ -28,6 +28,7 @@ mod judge;
 mod loaded_workflow;
 mod metrics;
 mod model_check;
+mod named_tasks;
 mod open_choices;
 mod planning;
 mod prepare_attempt;

@@ -160,6 +160,29 @@ pub fn count(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Resul
     Ok(tx.query_opt(&sql, params![project, workflow.to_string()], |row| row.get(0))?.unwrap_or(0))
 }
 
+/// A task that has its key as a property.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyedTask {
+    pub id: ObjectId,
+    /// Whether it names a workflow.
+    pub has_workflow: bool,
+}
+
+/// The live tasks with this property `key` whose objects have no key, the oldest first. Tasks that a workflow made have
+/// objects with keys, and are not among them.
+pub fn list_by_property_key(tx: &mut Tx<'_>, project: ProjectId, key: &str) -> Result<Vec<KeyedTask>> {
+    let sql = format!(
+        "SELECT t.id, t.properties->>'workflow_id' FROM graph_objects AS t
+         WHERE t.project_id = $1 AND t.key IS NULL AND t.properties->>'key' = $2 AND {IS_LIVE_TASK}
+         ORDER BY t.created_at, t.id"
+    );
+    let read = |row: &Row<'_>| -> Result<KeyedTask> {
+        let workflow: Option<String> = row.get(1)?;
+        Ok(KeyedTask { id: row.get(0)?, has_workflow: workflow.is_some_and(|id| !id.is_empty()) })
+    };
+    tx.query(&sql, params![project, key], read)
+}
+
 /// The keys and ids of the tasks of a workflow. A task without a key has its id instead.
 pub fn list_keys(
     tx: &mut Tx<'_>,
@@ -304,9 +327,10 @@ pub fn task_names(
             let id: ObjectId = row.get(0)?;
             let (key, title, workflow): (Option<String>, Option<String>, Option<String>) =
                 (row.get(1)?, row.get(2)?, row.get(3)?);
-            let name = [key, title].into_iter().flatten().find(|name| !name.is_empty());
+            let key = key.filter(|key| !key.is_empty());
+            let name = key.clone().or_else(|| title.filter(|title| !title.is_empty()));
             let workflow = workflow.and_then(|id| id.parse().ok());
-            names.insert(id, TaskName { name: name.unwrap_or_else(|| id.to_string()), workflow });
+            names.insert(id, TaskName { name: name.unwrap_or_else(|| id.to_string()), key, workflow });
             Ok(())
         })?;
     }
@@ -318,6 +342,8 @@ pub fn task_names(
 pub struct TaskName {
     /// The key, else the title, else the id.
     pub name: String,
+    /// The key that the task has as a property.
+    pub key: Option<String>,
     /// `None` when the task names no workflow.
     pub workflow: Option<WorkflowId>,
 }

@@ -15,7 +15,7 @@ pub(crate) use emergent_wire::fields;
 pub(crate) use agent::{AgentPath, AgentRef};
 pub(crate) use body::{BodyDeadline, BodyLimits, has_content_type, read_limited};
 pub(crate) use json::{Json, OptionalJson, parse_body, parse_body_with};
-pub(crate) use object::{AnyObjectPath, ObjectPath, ObjectRefPath};
+pub(crate) use object::{AnyObjectPath, ObjectPath, ObjectRefPath, TaskPath};
 pub(crate) use params::parameter_names;
 pub(crate) use path::Path;
 pub(crate) use project::ProjectPath;

@@ -26,6 +26,9 @@ pub(crate) struct AnyObjectPath(pub ObjectId);
 /// How the path names an object. The handler looks it up, because its query says for which time.
 pub(crate) struct ObjectRefPath(pub ObjectRef);
 
+/// Like [`ObjectPath`] for a task: a key also names a task that has it as a property, if its object has none.
+pub(crate) struct TaskPath(pub ObjectId);
+
 impl FromRequestParts<App> for ObjectPath {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
@@ -39,6 +42,14 @@ impl FromRequestParts<App> for AnyObjectPath {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let (project, reference) = parse_reference(parts, app).await?;
         Ok(Self(app.graph.resolve_any_object(project, reference).await?))
+    }
+}
+
+impl FromRequestParts<App> for TaskPath {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let (project, reference) = parse_reference(parts, app).await?;
+        Ok(Self(app.dispatcher.resolve_task(project, reference).await?))
     }
 }
 

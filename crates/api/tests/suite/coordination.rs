@@ -1,7 +1,7 @@
 //! Workflows over HTTP: they are started, driven to their end by the real dispatcher, followed,
 //! controlled, and refused with the name of the invalid field.
 
-use crate::common;
+use crate::{common, mcp::peer::Peer};
 
 use std::time::Duration;
 
@@ -220,6 +220,67 @@ both_engines! {
         assert!(of_task.is(200).as_array().unwrap().is_empty());
     }
 
+    async fn a_task_outside_of_workflows_is_found_by_its_key_and_names_its_blockers(db: TestDb) {
+        let server = server(&db).await;
+        let _stop = server.dispatch();
+        let client = server.admin();
+        let add = async |key: &str, blocked_by: Value| {
+            let body = json!({ "key": key, "title": key, "assignedAgent": "writer", "blockedBy": blocked_by });
+            client.post("/api/coordination/tasks", body).await
+        };
+        let first = add("find", json!([])).await.is(201)["id"].clone();
+        let build = add("build", json!(["find"])).await.is(201)["id"].clone();
+        assert_eq!(client.get("/api/coordination/tasks/SpecTask%2Fbuild").await.is(200)["id"], build);
+        let refused = add("late", json!([first, "nobody"])).await;
+        refused.refused(400, "invalid");
+        assert_eq!(refused.field(), "blockedBy[1]", "{}", refused.text);
+        let id = client.start(json!({ "taskIds": ["SpecTask/build"] })).await;
+        let done = client.reaches(&id, "completed").await;
+        assert_eq!(find(&done, "build")["blockedBy"], json!(["find"]), "{done:#}");
+        let skipped = client.post("/api/coordination/tasks/SpecTask%2Fnobody/skip", json!({})).await;
+        skipped.refused(404, "not_found");
+        for key in ["twin", "twin"] {
+            add(key, json!([])).await.is(201);
+        }
+        client.get("/api/coordination/tasks/SpecTask%2Ftwin").await.refused(409, "conflict");
+        let empty = add("late", json!([""])).await;
+        empty.refused(400, "invalid");
+        assert_eq!(empty.field(), "blockedBy[0]", "{}", empty.text);
+        assert!(empty.text.contains("the key of a task, or have the form `SpecTask/key`"), "{}", empty.text);
+    }
+
+    async fn an_object_with_the_key_of_a_task_does_not_take_its_place(db: TestDb) {
+        let server = server(&db).await;
+        let client = server.admin();
+        let body = json!({ "key": "v", "title": "v", "assignedAgent": "writer" });
+        let meant = client.post("/api/coordination/tasks", body).await.is(201)["id"].clone();
+        let path = "/api/coordination/tasks/SpecTask%2Fv";
+        assert_eq!(client.get(path).await.is(200)["id"], meant);
+        let other = client.object("SpecTask", "v", json!({ "title": "Obey.", "assigned_agent": "writer" })).await;
+        let refused = client.get(path).await;
+        refused.refused(409, "conflict");
+        assert!(refused.text.contains(&other) && refused.text.contains(meant.as_str().unwrap()), "{}", refused.text);
+        let refused = client.post(DISPATCH, json!({ "taskIds": ["SpecTask/v"] })).await;
+        refused.refused(400, "invalid");
+        assert_eq!(refused.field(), "taskIds[0]", "{}", refused.text);
+        let checked = client.post(DISPATCH, json!({ "taskIds": [meant], "dryRun": true })).await;
+        assert_eq!(checked.is(200)["layers"][0][0]["key"], "v", "{}", checked.text);
+    }
+
+    async fn whoever_may_not_read_is_not_told_which_task_may_be_meant(db: TestDb) {
+        let server = server(&db).await;
+        let client = server.admin();
+        let id = client.start(json!({ "tasks": [task("review", "writer", &[])] })).await;
+        for (scopes, is_told) in [(&[Scope::GraphWrite][..], false), (&[Scope::GraphWrite, Scope::GraphRead][..], true)] {
+            let token = server.token(scopes, Some(server.default_project)).await;
+            let peer = Peer::modern(server.client(Some(&token)));
+            let input = json!({ "id": "reviewx", "workflowId": id, "title": "x" });
+            let answer = peer.call("tasks_update", input).await.to_string();
+            assert!(answer.contains("has no task `reviewx`"), "{answer}");
+            assert_eq!(answer.contains("did you mean `review`?"), is_told, "{answer}");
+        }
+    }
+
     async fn a_person_steers_what_does_not_go_on_by_itself(db: TestDb) {
         let server = server(&db).await;
         let _stop = server.dispatch();
@@ -237,7 +298,9 @@ both_engines! {
         let retry = &waits["escalation"]["actions"][0];
         let projects = client.get("/api/projects").await;
         let project = projects.is(200)[0]["id"].as_str().unwrap();
-        assert_eq!(retry["command"], json!(format!("emergent task retry {bad} --note TEXT --project {project}")));
+        assert_eq!(retry["command"], json!(format!("emergent task retry {bad} --project {project}")));
+        let offered: Vec<&Value> = waits["escalation"]["actions"].as_array().unwrap().iter().map(|one| &one["option"]).collect();
+        assert_eq!(offered, ["retry", "reassign", "skip", "resume", "cancel"], "{waits:#}");
         assert_eq!(retry["request"], json!(format!("POST /api/coordination/tasks/{bad}/retry")));
         let after = find(&waits, "after")["id"].as_str().unwrap().to_owned();
         client.post(&format!("/api/coordination/tasks/{after}/retry"), json!({})).await.refused(409, "conflict");
@@ -442,7 +505,7 @@ both_engines! {
         let note = client.object("Note", "no-task", json!({})).await;
         client.get(&format!("/api/coordination/tasks/{note}")).await.refused(404, "not_found");
         for (body, field) in [
-            (json!({ "key": "x", "title": "x", "blockedBy": ["a"] }), "blockedBy"), (json!({ "key": "x", "title": "" }), "title"),
+            (json!({ "key": "x", "title": "x", "blockedBy": ["a"] }), "blockedBy[0]"), (json!({ "key": "x", "title": "" }), "title"),
             (json!({ "key": "x", "title": "x", "assignedAgent": "nobody" }), "assignedAgent"), (json!({ "title": "x" }), "key"),
             (json!({ "key": "x", "title": "x", "surprise": 1 }), "surprise"),
         ] {

@@ -6,23 +6,22 @@ use emergent_domain::{
     ids::WorkflowId,
     invalid::{Invalid, Problem},
     object::Object,
-    output_schema::OutputSchema,
-    task::{NewTask, Task, TaskStatus, VerdictKind},
+    task::{NewTask, Task, TaskStatus},
     text,
     workflow::{Workflow, WorkflowOrigin, WorkflowSettings, WorkflowStatus},
 };
-use emergent_graph::{Actor, Graph, objects};
+use emergent_graph::{Actor, Graph};
 use emergent_net::trace_context;
-use emergent_store::{Tx, agents, idempotency::accept_once, projects, workflows as store_workflows};
+use emergent_store::{Tx, agents, idempotency::accept_once, workflows as store_workflows};
 use serde_json::{Value, json};
 
 use super::{
     budgets::check_day_budget, changes::retry_properties, decision_audit::record_take_over, dry_run::DryRun,
+    standalone_task,
 };
 use crate::{
     create::{
-        CreatedWorkflow, NewWorkflow, add_tasks, create_workflow_with_origin, quorum_problem, record_start,
-        workflow_row,
+        CreatedWorkflow, NewWorkflow, add_tasks, create_workflow_with_origin, record_start, workflow_row,
     },
     decision_rights::check_may_take_over,
     dispatchable::{NameableAgents, may_read_agents},
@@ -36,7 +35,6 @@ use crate::{
 
 const MAX_DESCRIPTION_BYTES: usize = 100_000;
 const MAX_CONCURRENT_TASKS: usize = 1_000;
-const MAX_RETRIES: i64 = 100;
 
 /// A workflow that was created and passed all checks.
 pub(crate) struct CheckedWorkflow {
@@ -151,7 +149,7 @@ impl Dispatcher {
     }
 
     /// Adds a task to a workflow that has not ended. Without a workflow, the task waits until somebody
-    /// takes it.
+    /// takes it, and its blockers are others outside of workflows.
     pub async fn add_task(&self, actor: Actor, workflow: Option<WorkflowId>, task: NewTask) -> Result<Task> {
         self.compile_output_schemas(actor, std::slice::from_ref(&task), "").await?;
         let graph = self.executor().graph().clone();
@@ -161,10 +159,7 @@ impl Dispatcher {
                 Some(workflow) => add_tasks(tx, &writer, workflow, std::slice::from_ref(&task))
                     .map_err(without_list_index)?
                     .pop(),
-                None => {
-                    check_standalone_task(tx, actor, &task)?;
-                    Some(objects::create(tx, &writer, &objects::ObjectDraft::new(task.to_object(None))?)?)
-                }
+                None => Some(standalone_task::create(tx, &writer, &task)?),
             };
             created.as_ref().map(Task::from_object).ok_or_else(|| Error::not_found("task", &task.key))
         };
@@ -271,45 +266,4 @@ fn without_list_index(error: emergent_graph::Error) -> Error {
         }
         other => other.into(),
     }
-}
-
-/// Checks a task without a workflow. Such a task has no blockers, and judges no other task.
-fn check_standalone_task(tx: &mut Tx<'_>, actor: Actor, task: &NewTask) -> Result<()> {
-    let mut problems = Vec::new();
-    let mut add = |field: &str, reason: &str| problems.push(Problem::new(field, reason));
-    if task.title.trim().is_empty() {
-        add("title", "is required");
-    }
-    let needs_workflow = "is only for a task of a workflow: give `workflowId`";
-    for (field, given) in [
-        ("blockedBy", !task.blocked_by.is_empty()),
-        ("verifies", !task.verifies.is_empty()),
-        ("verdict", task.verdict != VerdictKind::None),
-    ] {
-        if given {
-            add(field, needs_workflow);
-        }
-    }
-    if task.complexity.is_some_and(|complexity| !(1..=10).contains(&complexity)) {
-        add("complexity", "must be 1 to 10");
-    }
-    if task.max_retries.is_some_and(|retries| !(0..=MAX_RETRIES).contains(&retries)) {
-        add("maxRetries", &format!("must be 0 to {MAX_RETRIES}"));
-    }
-    if let Some(Err(invalid)) = task.output_schema.as_ref().map(OutputSchema::compile) {
-        for problem in invalid.prefixed("outputSchema").problems {
-            add(&problem.field, &problem.reason);
-        }
-    }
-    let agents = NameableAgents::load(tx, actor.project, actor.author)?;
-    if let Some(problem) = task.assigned_agent.as_deref().and_then(|name| agents.problem_with_list(name)) {
-        add("assignedAgent", &problem);
-    }
-    problems.extend(task.discussion.problems("discussion"));
-    let coordination =
-        projects::get(tx, actor.project)?.map(|project| project.coordination).unwrap_or_default();
-    if let Some(problem) = quorum_problem(task, &coordination.discussions) {
-        problems.push(Problem::new("discussion.quorum", problem));
-    }
-    Ok(Invalid::if_any(problems)?)
 }

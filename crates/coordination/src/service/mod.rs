@@ -9,6 +9,7 @@ pub(crate) mod dispatch;
 pub(crate) mod dry_run;
 mod follow;
 pub(crate) mod inbox;
+mod standalone_task;
 pub(crate) mod tasks;
 mod workflow_budget;
 pub(crate) mod workflows;

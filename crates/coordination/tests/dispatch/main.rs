@@ -16,6 +16,7 @@ mod people;
 mod planning;
 mod remote_agents;
 mod selection;
+mod standalone;
 mod triggers;
 mod typed_output;
 mod verdicts;

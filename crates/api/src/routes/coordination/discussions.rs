@@ -40,7 +40,7 @@ pub(super) async fn list(
         return Err(ApiError::invalid("status", reason));
     }
     let task = match query.task {
-        Some(reference) => Some(app.graph.resolve_object(project, reference).await?),
+        Some(reference) => Some(app.dispatcher.resolve_task(project, reference).await?),
         None => None,
     };
     page(app.dispatcher.discussions(project, query.status, task, requested).await?)

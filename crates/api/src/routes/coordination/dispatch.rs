@@ -77,7 +77,7 @@ pub(super) fn started_workflow(app: &App, _: &Caller, work: AcceptedWork<'_>) ->
     stored_answer(started(app, workflow))
 }
 
-/// The ids of the tasks that a request names by their ids or as `Type/key`.
+/// The ids of the tasks that a request names by their ids or as `SpecTask/key`.
 async fn resolve_tasks(
     app: &App,
     project: ProjectId,
@@ -88,7 +88,7 @@ async fn resolve_tasks(
         return Err(Invalid::new("taskIds", format!("names more than {MAX_TASKS} tasks")).into());
     }
     let mut ids = Vec::with_capacity(named.len());
-    for (index, resolved) in app.graph.resolve_objects(project, named).await?.into_iter().enumerate() {
+    for (index, resolved) in app.dispatcher.resolve_tasks(project, named).await?.into_iter().enumerate() {
         let field =
             if body.task_ids.is_some() { format!("taskIds[{index}]") } else { "rootTaskId".to_owned() };
         ids.push(resolved.map_err(|error| Invalid::new(field, error.to_string()))?);

@@ -7,7 +7,7 @@ use emergent_store::tasks::TaskFilter;
 use crate::{
     App,
     auth::{AsActor, InProject},
-    extract::{Json, ObjectPath, OptionalJson, Query, paged_query},
+    extract::{Json, OptionalJson, Query, TaskPath, paged_query},
     response::{Envelope, Result, created, ok, page},
     views::{
         coordination_task::{self, AddTask, ReassignTask, RetryTask, SkipTask, TaskView},
@@ -53,13 +53,14 @@ pub(super) async fn list(
 pub(super) async fn get(
     State(app): State<App>,
     InProject(project): InProject,
-    ObjectPath(task): ObjectPath,
+    TaskPath(task): TaskPath,
 ) -> Result<TaskView> {
     ok(app.dispatcher.task(project, task).await?)
 }
 
 /// Adds a task to a workflow that has not ended. Without a workflow, the task stands alone and any
-/// agent or person can take it. While the workflow is escalated, this needs the scope `approvals:decide` as well.
+/// agent or person can take it; `blockedBy` then names others outside of workflows, by id or key. While the workflow is
+/// escalated, this needs the scope `approvals:decide` as well.
 #[utoipa::path(
     post, path = "/api/coordination/tasks", tag = "coordination", operation_id = "addTask",
     request_body = AddTask,
@@ -85,7 +86,7 @@ pub(super) async fn add(
 pub(super) async fn retry(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    ObjectPath(task): ObjectPath,
+    TaskPath(task): TaskPath,
     OptionalJson(body): OptionalJson<RetryTask>,
 ) -> Result<TaskView> {
     ok(app.dispatcher.command_task(actor, task, coordination_task::retry(body)).await?)
@@ -101,7 +102,7 @@ pub(super) async fn retry(
 pub(super) async fn reassign(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    ObjectPath(task): ObjectPath,
+    TaskPath(task): TaskPath,
     Json(body): Json<ReassignTask>,
 ) -> Result<TaskView> {
     ok(app.dispatcher.command_task(actor, task, coordination_task::reassign(body)).await?)
@@ -117,7 +118,7 @@ pub(super) async fn reassign(
 pub(super) async fn skip(
     State(app): State<App>,
     AsActor(actor): AsActor,
-    ObjectPath(task): ObjectPath,
+    TaskPath(task): TaskPath,
     OptionalJson(body): OptionalJson<SkipTask>,
 ) -> Result<TaskView> {
     ok(app.dispatcher.command_task(actor, task, coordination_task::skip(body)).await?)
