@@ -8,7 +8,7 @@ use emergent_domain::{
     workflow::{Limit, Workflow, WorkflowStatus},
 };
 use emergent_graph::WriteContext;
-use emergent_store::{Tx, runs, tokens, workflows};
+use emergent_store::{Tx, runs, tokens, workflows, workflows::EscalationChange};
 
 use crate::error::{Error, Result};
 
@@ -89,7 +89,9 @@ pub(crate) fn check_may_take_over(
     author: Author,
     workflow: &Workflow,
 ) -> Result<Option<&'static str>> {
-    let why = match (waited_when_cancelled(tx, workflow.id)?, workflow.settings.budget.is_unlimited()) {
+    let open = load_open_questions(tx, workflow.id)?;
+    let waited = open.about_workflow || !open.discussions.is_empty();
+    let why = match (waited, workflow.settings.budget.is_unlimited()) {
         (true, _) => "waited for a decision when it was cancelled",
         (false, false) => "had a budget",
         (false, true) => return Ok(None),
@@ -100,15 +102,38 @@ pub(crate) fn check_may_take_over(
     Err(Error::MayNotTakeOver { id: workflow.id.to_string(), why })
 }
 
-/// Whether a cancelled workflow waited for a person before. Cancelling a large one takes several transactions, in which
-/// it waits as well, but not for a decision.
-fn waited_when_cancelled(tx: &mut Tx<'_>, id: WorkflowId) -> Result<bool> {
-    let mut waits = false;
-    for escalation in workflows::list_escalations(tx, id)? {
-        waits = match escalation {
-            Some(reason) => waits || reason != CANCELLING_REASON,
-            None => false,
-        };
+/// What people were asked about a workflow and have not decided.
+#[derive(Debug, Default)]
+pub(crate) struct OpenQuestions {
+    /// Whether the workflow itself waited. Cancelling a large one takes several transactions, in which it waits as well,
+    /// but not for a decision.
+    about_workflow: bool,
+    /// Its discussions that wait, with what each waits for. The workflow may go on with other tasks meanwhile.
+    discussions: Vec<(String, String)>,
+}
+
+impl OpenQuestions {
+    /// What the first discussion that waits asks a person for.
+    pub(crate) fn of_discussion(&self) -> Option<&str> {
+        self.discussions.first().map(|(_, reason)| reason.as_str())
     }
-    Ok(waits)
+}
+
+/// Reads what people were asked about a workflow from its events: a cancelled workflow and its discussions no longer wait.
+pub(crate) fn load_open_questions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<OpenQuestions> {
+    let mut open = OpenQuestions::default();
+    for change in workflows::list_escalations(tx, id)? {
+        match change {
+            EscalationChange::Escalated { reason } => open.about_workflow |= reason != CANCELLING_REASON,
+            EscalationChange::Resumed => open.about_workflow = false,
+            EscalationChange::DiscussionEscalated { discussion, reason } => {
+                open.discussions.retain(|(other, _)| *other != discussion);
+                open.discussions.push((discussion, reason));
+            }
+            EscalationChange::DiscussionEnded { discussion } => {
+                open.discussions.retain(|(other, _)| *other != discussion);
+            }
+        }
+    }
+    Ok(open)
 }

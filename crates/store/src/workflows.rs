@@ -309,16 +309,43 @@ pub fn list_events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, limit: usize) ->
     tx.query(&sql, params![id, after, limit], WorkflowEvent::from_row)
 }
 
-/// When a workflow began to wait for a person, with the reasons, and when it was resumed (`None`), in order.
-pub fn list_escalations(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<Option<String>>> {
+/// A person was asked about a workflow or one of its discussions, or that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EscalationChange {
+    Escalated {
+        reason: String,
+    },
+    Resumed,
+    /// A discussion asks a person, also while its workflow goes on with other tasks.
+    DiscussionEscalated {
+        discussion: String,
+        reason: String,
+    },
+    /// A person decided the discussion, or it was resolved otherwise.
+    DiscussionEnded {
+        discussion: String,
+    },
+}
+
+/// When a person was asked about a workflow and its discussions, and when that ended, in order.
+pub fn list_escalations(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<EscalationChange>> {
     tx.query(
         "SELECT type, data FROM workflow_events
-         WHERE workflow_id = $1 AND type IN ('escalated', 'workflow_resumed') ORDER BY seq",
+         WHERE workflow_id = $1 AND type IN ('escalated', 'workflow_resumed', 'discussion_escalated',
+             'discussion_decided', 'discussion_resolved') ORDER BY seq",
         params![id],
         |row| {
             let (type_, data): (String, Value) = (row.get(0)?, row.read(1, "workflow_events", "data")?);
-            let reason = data.get("reason").and_then(Value::as_str).unwrap_or_default();
-            Ok((type_ == "escalated").then(|| reason.to_owned()))
+            let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            Ok(match type_.as_str() {
+                "escalated" => EscalationChange::Escalated { reason: text("reason") },
+                "workflow_resumed" => EscalationChange::Resumed,
+                "discussion_escalated" => EscalationChange::DiscussionEscalated {
+                    discussion: text("discussion"),
+                    reason: text("reason"),
+                },
+                _ => EscalationChange::DiscussionEnded { discussion: text("discussion") },
+            })
         },
     )
 }

@@ -37,7 +37,14 @@ const DAILY: &str = "for the day";
 /// Part of the message about the budget of a workflow.
 const OF_WORKFLOW: &str = "the workflow's budget";
 
-/// The actions for each option of an escalation. `budget` is that of the workflow.
+/// The option that tries everything again, which every workflow has that waits for no decision of a discussion.
+const RESUME: &str = "resume";
+const DECIDE: &str = "decide";
+/// The option before which it stands: to give up comes last.
+const CANCEL: &str = "cancel";
+
+/// The actions for each option of an escalation, and the one that tries everything again. `budget` is that of the
+/// workflow.
 pub(crate) fn actions(
     project: Uuid,
     workflow: Uuid,
@@ -46,15 +53,22 @@ pub(crate) fn actions(
 ) -> Vec<EscalationAction> {
     let task = escalation.task.map(|task| task.0);
     let discussion = escalation.discussion.map(|discussion| discussion.0);
-    let of_option = |option: &String| match option.as_str() {
-        "resume" => resume_actions(workflow, escalation, budget),
+    let of_option = |option: &str| match option {
+        RESUME => resume_actions(workflow, escalation, budget),
         option => simple_action(option, workflow, task, discussion).into_iter().collect(),
     };
     let with_project = |action: EscalationAction| EscalationAction {
         command: format!("{PROGRAM}{}{PROJECT_FLAG}{project}", action.command),
         ..action
     };
-    escalation.options.iter().flat_map(of_option).map(with_project).collect()
+    let mut all: Vec<EscalationAction> =
+        escalation.options.iter().flat_map(|option| of_option(option)).collect();
+    // Nothing goes on while a discussion waits for a decision.
+    if !escalation.options.iter().any(|option| [RESUME, DECIDE].contains(&option.as_str())) {
+        let place = all.iter().position(|action| action.option == CANCEL).unwrap_or(all.len());
+        all.insert(place, resume_action(workflow, "", "{ note? }"));
+    }
+    all.into_iter().map(with_project).collect()
 }
 
 /// An action whose command has neither the program nor the project yet.
@@ -67,12 +81,15 @@ fn new_action(option: &str, command: &str, request: &str, body: &str) -> Escalat
     }
 }
 
+/// Resumes the workflow with these flags and the body that has the same.
+fn resume_action(workflow: Uuid, flags: &str, body: &str) -> EscalationAction {
+    let request = format!("POST /api/coordination/workflows/{workflow}/resume");
+    new_action(RESUME, &format!("workflow resume {workflow}{flags}"), &request, body)
+}
+
 /// To resume takes more budget only if a budget is in the way: the one of the workflow, or one for a day.
 fn resume_actions(workflow: Uuid, escalation: &Escalation, budget: Limit) -> Vec<EscalationAction> {
-    let request = format!("POST /api/coordination/workflows/{workflow}/resume");
-    let resume = |flags: &str, body: &str| {
-        new_action("resume", &format!("workflow resume {workflow}{flags}"), &request, body)
-    };
+    let resume = |flags: &str, body: &str| resume_action(workflow, flags, body);
     // An escalation without a task is about the server, and not about a budget.
     if escalation.task.is_none() {
         return vec![resume("", "{ note? }")];
@@ -80,7 +97,7 @@ fn resume_actions(workflow: Uuid, escalation: &Escalation, budget: Limit) -> Vec
     if escalation.reason.contains(DAILY) {
         let agent = agent_in(&escalation.reason).map(|agent| format!(" --agent {agent}")).unwrap_or_default();
         let set = new_action(
-            "resume",
+            RESUME,
             &format!("budget set --usd N{agent}"),
             "PUT /api/coordination/budgets",
             "{ agent?, usd?, tokens? }",
@@ -104,6 +121,8 @@ fn agent_in(reason: &str) -> Option<&str> {
     Some(rest.split_once('`')?.0)
 }
 
+/// The action of an option that is one request. The command has no flag that may be left out: whoever pastes it would send
+/// the placeholder.
 fn simple_action(
     option: &str,
     workflow: Uuid,
@@ -113,7 +132,7 @@ fn simple_action(
     let (command, path, body) = match option {
         "retry" => {
             let task = task?;
-            (format!("task retry {task} --note TEXT"), format!("tasks/{task}/retry"), "{ note? }")
+            (format!("task retry {task}"), format!("tasks/{task}/retry"), "{ note? }")
         }
         "reassign" => {
             let task = task?;
@@ -123,12 +142,12 @@ fn simple_action(
             let task = task?;
             (format!("task skip {task}"), format!("tasks/{task}/skip"), "{ reason? }")
         }
-        "decide" => {
+        DECIDE => {
             let discussion = discussion?;
-            let command = format!("discussion decide {discussion} DECISION --reason TEXT");
+            let command = format!("discussion decide {discussion} DECISION");
             (command, format!("discussions/{discussion}/decide"), "{ decision, reason? }")
         }
-        "cancel" => (format!("workflow cancel {workflow}"), format!("workflows/{workflow}/cancel"), ""),
+        CANCEL => (format!("workflow cancel {workflow}"), format!("workflows/{workflow}/cancel"), ""),
         _ => return None,
     };
     Some(new_action(option, &command, &format!("POST /api/coordination/{path}"), body))
@@ -140,14 +159,46 @@ mod tests {
 
     use super::*;
 
-    fn commands(reason: &str, has_task: bool, budget: Limit) -> Vec<String> {
-        let escalation = Escalation {
+    fn escalation(reason: &str, has_task: bool, options: &[&str]) -> Escalation {
+        Escalation {
             reason: reason.to_owned(),
             task: has_task.then(ObjectId::new),
             discussion: None,
-            options: vec!["resume".to_owned()],
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
             at: Timestamp::from_micros(0),
+        }
+    }
+
+    #[test]
+    fn a_failed_task_offers_everything_again_and_commands_that_can_be_pasted() {
+        let nil = Uuid::nil();
+        let options = ["retry", "reassign", "skip", "cancel"];
+        let failed = escalation("task `a` failed", true, &options);
+        let task = failed.task.unwrap().0.to_string();
+        let dollars = Limit { microusd: Some(1), tokens: None };
+        let all = actions(nil, nil, &failed, dollars);
+        let commands: Vec<String> =
+            all.iter().map(|action| action.subcommand().replace(&task, "T")).collect();
+        let expected = [
+            "task retry T".to_owned(),
+            "task reassign T AGENT".to_owned(),
+            "task skip T".to_owned(),
+            format!("workflow resume {nil}"),
+            format!("workflow cancel {nil}"),
+        ];
+        assert_eq!(commands, expected);
+        assert_eq!(all[3].request, format!("POST /api/coordination/workflows/{nil}/resume"));
+        let undecided = Escalation {
+            discussion: Some(ObjectId::new()),
+            ..escalation("it was not decided", true, &["decide", "cancel"])
         };
+        let all = actions(nil, nil, &undecided, Limit::default());
+        let options: Vec<&str> = all.iter().map(|action| action.option.as_str()).collect();
+        assert_eq!(options, ["decide", "cancel"], "nothing goes on before the decision");
+    }
+
+    fn commands(reason: &str, has_task: bool, budget: Limit) -> Vec<String> {
+        let escalation = escalation(reason, has_task, &["resume"]);
         let (project, workflow) = (Uuid::from_u128(1), Uuid::nil());
         let actions = actions(project, workflow, &escalation, budget);
         let of_project = format!("emergent {{}} --project {project}");

@@ -248,7 +248,8 @@ pub struct EscalationView {
     pub discussion_id: Option<Uuid>,
     /// Of `retry`, `reassign`, `skip`, `decide`, `resume`, `cancel`.
     pub options: Vec<String>,
-    /// The commands and requests that go on, for each of the options.
+    /// The commands and requests that go on, for each of the options, and `resume`, which tries everything again, unless a
+    /// discussion waits for its decision.
     #[serde(default)]
     pub actions: Vec<EscalationAction>,
     #[schema(value_type = String, format = DateTime)]

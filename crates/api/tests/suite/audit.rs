@@ -128,6 +128,23 @@ both_engines! {
         assert!(!log.contains("hidden-value") && !log.contains("S3cr3t-of-the-log"), "{log}");
     }
 
+    async fn a_daily_budget_is_told_with_the_one_before(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin().in_project("default");
+        let newest = async || admin.get(&format!("{PATH}?action=budget.update")).await.is(200)[0]["details"].clone();
+        let none = Value::Null;
+        for (budget, expected) in [
+            (json!({ "usd": 2.5 }), [json!(2_500_000), none.clone(), none.clone(), none.clone()]),
+            (json!({ "tokens": 900 }), [none.clone(), json!(900), json!(2_500_000), none.clone()]),
+            (json!({}), [none.clone(), none.clone(), none.clone(), json!(900)]),
+        ] {
+            admin.put("/api/coordination/budgets", budget).await.is(200);
+            let told = newest().await;
+            let fields = ["microusd", "tokens", "microusdBefore", "tokensBefore"].map(|name| told[name].clone());
+            assert_eq!(fields, expected, "{told}");
+        }
+    }
+
     async fn what_a_change_does_to_others_is_told(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin().in_project("default");

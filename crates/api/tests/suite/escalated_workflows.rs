@@ -8,7 +8,7 @@ use emergent_domain::{
     token::Scope,
 };
 use emergent_graph::Actor;
-use emergent_testkit::both_engines;
+use emergent_testkit::{both_engines, scripted::hangs};
 use serde_json::{Value, json};
 
 use crate::{
@@ -142,6 +142,53 @@ both_engines! {
         let attacker = undecided(&server).await;
         attacker.post(&format!("{path}/cancel"), json!({})).await.is(200);
         assert_cannot_take(&attacker, &id).await;
+    }
+
+    async fn a_discussion_that_waits_while_its_workflow_goes_on_is_not_passed_by_cancelling(db: TestDb) {
+        let model = disagreeing().agent("slow", [hangs()]);
+        let server = Server::with_models(&db, 1_024, model.models()).await;
+        let _working = server.dispatch();
+        let (admin, attacker) = (server.admin(), undecided(&server).await);
+        for name in ["writer", "researcher", "slow"] {
+            admin.agent(name, json!({})).await;
+        }
+        let design = json!({ "key": "design", "title": "design", "assignedAgent": "writer",
+            "requiresCollaboration": true, "collaborators": ["researcher"] });
+        let id = admin.start(json!({ "tasks": [design, task("slow", "slow", &[])] })).await;
+        let mut waits = 0;
+        for _ in 0..1_000 {
+            waits = admin.get("/api/approvals?status=pending&kind=discussion").await.is(200).as_array().unwrap().len();
+            if waits > 0 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(waits, 1, "the discussion waits");
+        let shown = admin.reaches(&id, "running").await;
+        let (design, slow) = (task_id(&shown, "design"), task_id(&shown, "slow"));
+        attacker.post(&format!("/api/coordination/workflows/{id}/cancel"), json!({})).await.is(200);
+        assert_cannot_take(&attacker, &design).await;
+        assert_cannot_take(&attacker, &slow).await;
+        let cancelled = audited(&admin, "workflow.cancel").await;
+        assert_eq!((cancelled.len(), &cancelled[0]["target"]["id"]), (1, &json!(id)), "{cancelled:?}");
+        admin.post(DISPATCH, json!({ "taskIds": [design] })).await.is(202);
+        assert_eq!(audited(&admin, "workflow.take_over").await.len(), 1);
+    }
+
+    async fn a_task_is_not_freed_by_being_something_else_for_a_while(db: TestDb) {
+        let server = server(&db).await;
+        let _stop = server.dispatch();
+        let (admin, attacker) = (server.admin(), undecided(&server).await);
+        let id = admin.start(failing()).await;
+        let next = task_id(&admin.reaches(&id, "escalated").await, "next");
+        let object = format!("/api/graph/objects/{next}");
+        let answer = attacker.patch(&object, json!({ "type": "Tmp" })).await;
+        assert_eq!(answer.refused(400, "invalid")["details"][0]["field"], "type", "{}", answer.text);
+        let peer = Peer::modern(undecided(&server).await);
+        let answer = peer.call("entities_update", json!({ "id": next, "type": "Tmp" })).await;
+        assert_eq!(answer["isError"], true, "{answer}");
+        let task = admin.get(&object).await.is(200).clone();
+        assert_eq!((&task["type"], &task["properties"]["workflow_id"]), (&json!("SpecTask"), &json!(id)), "{task}");
     }
 
     async fn tasks_are_added_to_a_workflow_that_waits_by_whoever_decides(db: TestDb) {

@@ -62,6 +62,7 @@ impl Dispatcher {
         };
         let now = clock.now();
         let work = move |tx: &mut Tx<'_>| {
+            let before = budget::get_day_limit(tx, project, agent.as_deref())?;
             match &start {
                 Some(start) => {
                     check_agent(tx, project, agent.as_deref())?;
@@ -72,7 +73,9 @@ impl Dispatcher {
             let name = agent.as_deref().unwrap_or_default();
             let entry = NewAuditEntry::new(AuditAction::BudgetUpdate, Some(project), name)
                 .detail("microusd", limit.microusd)
-                .detail("tokens", limit.tokens);
+                .detail("tokens", limit.tokens)
+                .detail("microusdBefore", before.microusd)
+                .detail("tokensBefore", before.tokens);
             audit::record(tx, &entry, now)?;
             load_budgets(tx, project, budget::utc_day(now))
         };

@@ -45,7 +45,9 @@ pub(super) fn check_not_ended(workflow: &Workflow) -> Result<()> {
     }
 }
 
-/// The properties that make a task pending again, even if its retries are used up.
+/// The properties that make a task pending again, even if its retries are used up. They do not change its retries: what
+/// a person asks for is one more attempt, and a pending task is attempted without a retry. If that attempt fails, only
+/// the retries that were left before allow another one.
 pub(super) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&str>) -> Value {
     let failure_context = match note {
         Some(note) => append_note(&task.failure_context, note),
@@ -56,16 +58,10 @@ pub(super) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&s
         None if task.agent_is_named => json!(task.assigned_agent),
         None => Value::Null,
     };
-    // Only a task that has ended may have used up its retries.
-    let max_retries = match task.status {
-        TaskStatus::Failed | TaskStatus::Skipped => task.max_retries.max(task.retry_count + 1),
-        _ => task.max_retries,
-    };
     json!({
         "status": TaskStatus::Pending.as_str(),
         "assigned_agent": assigned,
         "agent_is_named": agent.is_some() || task.agent_is_named,
-        "max_retries": max_retries,
         "failure_context": failure_context,
         "needs_person": null,
         "run_id": null,

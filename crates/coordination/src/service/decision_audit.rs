@@ -12,9 +12,10 @@ use emergent_graph::Actor;
 use emergent_store::{Tx, audit};
 
 use super::{cancel::is_being_cancelled, inbox::DecidedIn, tasks::TaskCommand};
-use crate::error::Result;
+use crate::{decision_rights::load_open_questions, error::Result};
 
-/// Records that a workflow which waits for a person is cancelled. The caller has not changed it yet.
+/// Records that a workflow is cancelled which waits for a person, or which has a discussion that does. The caller has not
+/// changed it yet.
 pub(super) fn record_cancel(
     tx: &mut Tx<'_>,
     actor: Actor,
@@ -25,6 +26,11 @@ pub(super) fn record_cancel(
     // A large workflow is cancelled in several transactions, of which the first one has recorded it.
     if is_being_cancelled(workflow) {
         return Ok(());
+    }
+    if workflow.status != WorkflowStatus::Escalated && decided_in == DecidedIn::Workflow {
+        let open = load_open_questions(tx, workflow.id)?;
+        let Some(asked) = open.of_discussion() else { return Ok(()) };
+        return record(tx, actor, AuditAction::WorkflowCancel, workflow.id, asked, now);
     }
     record_decision(tx, actor, AuditAction::WorkflowCancel, workflow, decided_in, now)
 }
@@ -51,7 +57,18 @@ fn record_decision(
     if workflow.status != WorkflowStatus::Escalated || decided_in != DecidedIn::Workflow {
         return Ok(());
     }
-    let entry = NewAuditEntry::new(action, Some(actor.project), waited_for(workflow)).id(workflow.id);
+    record(tx, actor, action, workflow.id, &waited_for(workflow), now)
+}
+
+fn record(
+    tx: &mut Tx<'_>,
+    actor: Actor,
+    action: AuditAction,
+    workflow: WorkflowId,
+    waited_for: &str,
+    now: Timestamp,
+) -> Result<()> {
+    let entry = NewAuditEntry::new(action, Some(actor.project), waited_for).id(workflow);
     Ok(audit::record(tx, &entry, now)?)
 }
 

@@ -35,6 +35,9 @@ use crate::{
     transactions::{get_workflow, lock_workflow, update_properties},
 };
 
+/// Describes a task whose run waits for an approval or an answer. The command line recognises it by its first words.
+const WAITS_FOR_PERSON: &str = "waits for a person: emergent inbox list";
+
 /// A workflow with its tasks and its spend.
 #[derive(Debug, Clone)]
 pub struct WorkflowDetail {
@@ -293,10 +296,9 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
         let runs = runs.remove(&task.id).unwrap_or_default();
         let attempted = task.run.is_some_and(|run| runs.contains(&run));
         let foreign_blockers = foreign_by_task.remove(&task.id).unwrap_or_default();
-        let waiting_run = task.run.filter(|run| waiting_runs.contains(run));
-        let waiting = match waiting_run {
-            Some(run) => Some(format!("it waits for a person, who finds run `{run}` in the inbox")),
-            None => describe_wait(&task, attempted, &foreign_blockers),
+        let waiting = match task.run.is_some_and(|run| waiting_runs.contains(&run)) {
+            true => Some(WAITS_FOR_PERSON.to_owned()),
+            false => describe_wait(&task, attempted, &foreign_blockers),
         };
         TaskDetail {
             runs,

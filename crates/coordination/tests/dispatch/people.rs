@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use emergent_coordination::{Error, TaskCommand};
 use emergent_domain::{
+    ids::WorkflowId,
     run::RunStatus,
-    task::{NewTask, TaskStatus, VerdictKind},
+    task::{NewTask, Task, TaskStatus, VerdictKind},
     workflow::WorkflowStatus,
 };
 use emergent_store::{Tx, runs};
@@ -15,6 +16,17 @@ use emergent_testkit::{
 };
 
 use crate::harness::{House, task, text};
+
+impl House {
+    /// Waits until a workflow of one task asks a person about it, and returns the task, which has had so many attempts.
+    async fn failed_after(&self, id: WorkflowId, attempts: usize) -> Task {
+        let mut shown = self.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let failed = shown.tasks.remove(0);
+        assert_eq!((failed.task.status, failed.runs.len()), (TaskStatus::Failed, attempts));
+        failed.task
+    }
+}
 
 both_engines! {
     async fn cancelling_reaches_every_run(db: TestDb) {
@@ -66,6 +78,51 @@ both_engines! {
         let build = shown.tasks.iter().find(|one| one.task.key == "build").unwrap();
         let prompt = house.prompt(*build.runs.last().unwrap()).await;
         assert!(prompt.contains("use the small schema"), "{prompt}");
+        house.close().await;
+    }
+
+    async fn what_a_person_asks_for_is_one_more_attempt_when_no_retries_are_left(db: TestDb) {
+        // The script has nothing for `builder`, so its attempts fail.
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["builder"]).await;
+        for retries in [0, 1] {
+            let build = NewTask { max_retries: Some(retries), ..task("build", "builder", &[]) };
+            let id = house.dispatch(vec![build]).await;
+            let mut attempts = usize::try_from(retries).unwrap() + 1;
+            let build = house.failed_after(id, attempts).await;
+            let again = TaskCommand::Retry { note: None };
+            house.dispatcher.command_task(house.actor(), build.id, again).await.unwrap();
+            attempts += 1;
+            house.failed_after(id, attempts).await;
+            let reassign = TaskCommand::Reassign { agent: "builder".into(), note: None };
+            house.dispatcher.command_task(house.actor(), build.id, reassign).await.unwrap();
+            attempts += 1;
+            house.failed_after(id, attempts).await;
+            house.dispatcher.resume(house.actor(), id, None, None).await.unwrap();
+            attempts += 1;
+            let build = house.failed_after(id, attempts).await;
+            assert_eq!((build.retry_count, build.max_retries), (retries, retries));
+        }
+        house.close().await;
+    }
+
+    async fn a_task_that_a_person_retries_keeps_the_retries_that_are_left(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default().agent("builder", [hangs()])).await;
+        house.agents(&["builder"]).await;
+        let build = NewTask { max_retries: Some(1), ..task("build", "builder", &[]) };
+        let id = house.dispatch(vec![build]).await;
+        let run = house.reaches(id, "build", TaskStatus::InProgress).await.run.unwrap();
+        for _ in 0..500 {
+            if house.model.open() == 1 { break }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        house.dispatcher.executor().cancel(house.actor(), run).await.unwrap();
+        let build = house.failed_after(id, 1).await;
+        assert_eq!((build.retry_count, build.max_retries), (0, 1));
+        let again = TaskCommand::Retry { note: None };
+        house.dispatcher.command_task(house.actor(), build.id, again).await.unwrap();
+        let build = house.failed_after(id, 3).await;
+        assert_eq!((build.retry_count, build.max_retries), (1, 1));
         house.close().await;
     }
 

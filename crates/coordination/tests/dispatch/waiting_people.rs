@@ -35,7 +35,7 @@ both_engines! {
         let shown = house.dispatcher.workflow(house.project, id).await.unwrap();
         let paint = shown.tasks.iter().find(|one| one.task.key == "paint").unwrap();
         assert_eq!(paint.task.status, TaskStatus::InProgress);
-        assert!(paint.waiting.as_ref().is_some_and(|waiting| waiting.contains("person")), "{paint:?}");
+        assert_eq!(paint.waiting.as_deref(), Some("waits for a person: emergent inbox list"), "{paint:?}");
         let executor = house.dispatcher.executor();
         let requests = executor.list_approvals(house.project, ApprovalFilter::default(), Page::first(10)).await.unwrap();
         assert_eq!(requests.items.len(), 1);

@@ -37,7 +37,6 @@ impl World {
             if matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped) {
                 assert!(task.status.can_become(TaskStatus::Pending, TaskAuthority::Workflow));
                 task.status = TaskStatus::Pending;
-                task.max_retries = task.max_retries.max(task.retry_count + 1);
                 (task.run, task.assigned_agent, task.needs_person) = (None, None, None);
                 task.version += 1;
             }
