@@ -140,20 +140,22 @@ pub fn grant_for(whitelist: &[String], tool: &GrantNames<'_>) -> Option<Grant> {
     Some(if grants.any(|grant| grant == Grant::Named) { Grant::Named } else { first })
 }
 
-/// Returns whether a pattern grants a tool, as far as the tools are known. As in a whitelist, a pattern with a dot
-/// is compared with `server.tool`, and one without a dot with bare names. Aliases do not count, because a pattern
-/// never grants a tool by its alias.
+/// Returns whether a pattern grants a known tool, or names a server that was never reached, which may have the tool. As
+/// in a whitelist, a pattern with a dot is compared with `server.tool`, and one without a dot with bare names. Aliases do
+/// not count, because a pattern never grants a tool by its alias.
 pub(crate) fn matches_any(pattern: &str, available: &AvailableNames) -> bool {
     let mut names = available.tools.iter();
-    !available.tools_complete
-        || match external::split_qualified(pattern) {
-            Some((server_glob, glob)) => names
-                .filter_map(|name| name.split_once('.'))
-                .any(|(server, tool)| glob_matches(server_glob, server) && glob_matches(&glob, tool)),
-            None => names.any(|name| {
-                !name.contains('.') && canonical(name) == name.as_str() && glob_matches(pattern, name)
-            }),
+    match external::split_qualified(pattern) {
+        Some((server_glob, glob)) => {
+            available.unreached_servers.iter().any(|server| glob_matches(server_glob, server))
+                || names
+                    .filter_map(|name| name.split_once('.'))
+                    .any(|(server, tool)| glob_matches(server_glob, server) && glob_matches(&glob, tool))
         }
+        None => names.any(|name| {
+            !name.contains('.') && canonical(name) == name.as_str() && glob_matches(pattern, name)
+        }),
+    }
 }
 
 /// Returns whether a known tool has this name.
@@ -181,7 +183,7 @@ pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result
 }
 
 /// The name of a tool that was probably meant.
-pub(crate) fn nearest_tool<'a>(name: &str, available: &'a AvailableNames) -> Option<&'a str> {
+pub fn nearest_tool<'a>(name: &str, available: &'a AvailableNames) -> Option<&'a str> {
     let accepted = available.tools.iter().filter(|name| !available.unaccepted_tools.contains(*name));
     let names = accepted.map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
     crate::pack::nearest_name(name, names)

@@ -7,6 +7,7 @@ use emergent_domain::{
     mcp_server::{ConfiguredBy, ProgramPatterns},
 };
 use emergent_executor::Executor;
+use emergent_graph::Actor;
 use emergent_store::Tx;
 
 use crate::{
@@ -89,7 +90,13 @@ impl ChangeRequest {
         let mut problems = manifest
             .map_or_else(Vec::new, |manifest| validate(manifest, &self.install_context(&state, manifest)));
         match planned {
-            Ok(plan) if problems.is_empty() => Ok((state, plan)),
+            Ok(mut plan) if problems.is_empty() => {
+                if let Some(manifest) = manifest {
+                    let tools = ToolForecast::after_change(&self.builtin_tools, &state, manifest);
+                    plan.warnings.extend(tools.warnings(manifest));
+                }
+                Ok((state, plan))
+            }
             Ok(_) => Err(Error::Manifest(problems)),
             Err(conflicts) if manifest.is_none() => Err(Error::cannot_remove(&self.name, &conflicts)),
             Err(conflicts) if problems.is_empty() => Err(Error::Incompatible(conflicts)),
@@ -153,13 +160,13 @@ impl ChangeRequest {
 pub(crate) fn check_workflows(
     tx: &mut Tx<'_>,
     executor: &Executor,
-    project: ProjectId,
+    actor: Actor,
     manifest: &Manifest,
 ) -> Result<()> {
     let mut problems = Vec::new();
     for (index, job) in manifest.jobs.iter().enumerate() {
         let Some(template) = &job.dispatch else { continue };
-        match executor.check_workflow_template(tx, project, template) {
+        match executor.check_workflow_template(tx, actor.project, actor.author, template) {
             Ok(()) => {}
             Err(emergent_executor::Error::Invalid(invalid)) => {
                 let base = format!("/jobs/{index}/dispatch");

@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::{
-    agent::AvailableNames,
+    agent::{AgentDefinition, AvailableNames},
     tool_name::{self, external},
 };
 
 use crate::{
     manifest::{Manifest, ManifestServer},
+    plan::Warning,
     state::ProjectState,
 };
 
@@ -24,6 +25,8 @@ pub struct ToolForecast {
     /// The filters of the servers that have not listed their tools yet. Such a server may have any
     /// tool that its filter matches.
     unlisted_servers: BTreeMap<String, Vec<String>>,
+    /// Those of them that the manifest has.
+    own_unlisted: BTreeSet<String>,
 }
 
 impl ToolForecast {
@@ -42,6 +45,9 @@ impl ToolForecast {
             let mut ours = before.servers.iter().filter(|server| server.product.as_deref() == product);
             let same = ours.find(|server| server.spec == *spec && server.listed_at.is_some());
             let tools = same.map(|server| before.tools_of(server.id));
+            if tools.is_none() {
+                pool.own_unlisted.insert(spec.name().to_owned());
+            }
             pool.add(spec.name(), tool_filter, tools);
         }
         pool
@@ -83,6 +89,51 @@ impl ToolForecast {
                 .unlisted_servers
                 .get(server)
                 .is_some_and(|filter| external::filter_allows(filter, server, announced))
+    }
+
+    /// Returns what is probably a mistake in the tools of the agents, although the product can be installed: the same
+    /// warnings as for an agent that is saved. What a server of the product itself may bring is none, because its agents
+    /// come with it, unless a known tool has nearly the name.
+    pub fn warnings(&self, manifest: &Manifest) -> Vec<Warning> {
+        let unaccepted = self.names.difference(&self.accepted).cloned().collect();
+        let known = AvailableNames {
+            tools: self.names.iter().cloned().collect(),
+            tools_complete: self.unlisted_servers.is_empty(),
+            unreached_servers: self.unlisted_servers.keys().cloned().collect(),
+            unaccepted_tools: unaccepted,
+            ..AvailableNames::default()
+        };
+        let of_agent = |mut definition: AgentDefinition| -> Vec<Warning> {
+            let of_rules = definition.approvals.drain(..).flat_map(|rule| rule.tools);
+            // A tool that the agent and its rules list is named once.
+            let listed: BTreeSet<String> = definition.tools.drain(..).chain(of_rules).collect();
+            definition.tools = listed.into_iter().filter(|tool| !self.is_expected(tool, &known)).collect();
+            let warnings = definition.warnings(&known).into_iter();
+            warnings
+                .map(|warning| Warning::ToolUnknown {
+                    agent: definition.name.clone(),
+                    reason: warning.reason,
+                })
+                .collect()
+        };
+        manifest.definitions().flat_map(of_agent).collect()
+    }
+
+    /// Returns whether a server of the manifest that nobody has reached is the probable reason why the tool is not known.
+    fn is_expected(&self, tool: &str, known: &AvailableNames) -> bool {
+        let mut own = self.own_unlisted.iter();
+        match tool.split_once('.') {
+            Some((server, _)) => own.any(|own| tool_name::glob_matches(server, own)),
+            None if tool_name::is_glob(tool) => !self.own_unlisted.is_empty(),
+            None => {
+                let allows = |server: &String| {
+                    self.unlisted_servers
+                        .get(server)
+                        .is_some_and(|filter| external::filter_allows(filter, server, tool))
+                };
+                tool_name::nearest_tool(tool, known).is_none() && own.any(allows)
+            }
+        }
     }
 
     /// Returns the names against which a definition of this manifest is validated.

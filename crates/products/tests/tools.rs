@@ -93,6 +93,47 @@ both_engines! {
         harness.upgrade(&two).await.unwrap();
     }
 
+    async fn a_tool_that_only_an_unreached_server_could_have_is_warned_about(db: TestDb) {
+        let harness = Harness::with_servers(&db).await;
+        let told = |outcome: emergent_products::ProductOutcome| -> Vec<String> {
+            let warnings = outcome.plan.warnings.iter().filter(|one| one.kind() == "tool_unknown");
+            warnings.map(|one| format!("{} {one}", one.subject())).collect()
+        };
+        let own = ["web_fetch", "hub.web_post", "web_*", "hub.*", "search_hybrid"];
+        let own = harness.install(&product("1.0.0", &["*"], &own)).await.unwrap();
+        assert_eq!(told(own), [""; 0], "the product's own server may bring all of them");
+        let near = harness.upgrade(&product("1.1.0", &["*"], &["serch_hybrid", "web_fetch"])).await.unwrap();
+        let near = told(near);
+        assert!(near.len() == 1 && near[0].contains("did you mean `search_hybrid`?"), "{near:?}");
+
+        // The server of another product, which nobody has reached, may have any tool.
+        let user = |tools: &[&str]| json!({ "name": "user", "version": "1.0.0", "agents": [{ "name": "u", "tools": tools }] });
+        let warned = harness.install(&user(&["search_hybird", "entities_*", "hub.web_post", "mail_send", "entities_get"])).await;
+        let warned = told(warned.unwrap());
+        let expected = ["`hub.web_post` is not known: the MCP server `hub` was never reached", "`mail_send` is not known", "did you mean `search_hybrid`?"];
+        assert_eq!(warned.len(), expected.len(), "{warned:#?}");
+        for (warning, part) in warned.iter().zip(expected) {
+            assert!(warning.starts_with("u agent `u`: the tool ") && warning.contains(part), "{warning}");
+        }
+        assert!(!warned[1].contains("did you mean"), "{}", warned[1]);
+    }
+
+    async fn a_pattern_that_matches_no_tool_is_warned_about(db: TestDb) {
+        let harness = Harness::with_servers(&db).await;
+        let user = json!({ "name": "user", "version": "1.0.0", "agents": [{ "name": "u", "tools": ["entites_*", "search_*"] }] });
+        let plan = harness.install(&user).await.unwrap().plan;
+        let warned: Vec<String> = plan.warnings.iter().map(ToString::to_string).collect();
+        assert!(warned.len() == 1 && warned[0].contains("the pattern `entites_*` matches no tool"), "{warned:?}");
+
+        // The server of another product, which nobody has reached, does not hide the mistake.
+        harness.install(&product("1.0.0", &["*"], &[])).await.unwrap();
+        let other = json!({ "name": "other", "version": "1.0.0", "agents": [{ "name": "o", "tools": ["entitties_*", "hub.*", "search_*"] }] });
+        let plan = harness.install(&other).await.unwrap().plan;
+        let warned: Vec<String> = plan.warnings.iter().map(ToString::to_string).collect();
+        let expected = "the pattern `entitties_*` matches no known tool; the MCP server `hub` was never reached";
+        assert!(warned.len() == 1 && warned[0].contains(expected), "{warned:?}");
+    }
+
     async fn every_problem_of_a_manifest_comes_in_one_answer(db: TestDb) {
         let harness = Harness::with_servers(&db).await;
         let first = json!({ "name": "first", "version": "1.0.0", "agents": [{ "name": "taken" }] });

@@ -41,14 +41,43 @@ pub struct AvailableNames {
     pub agents: Vec<String>,
 }
 
-/// Says which servers were never reached.
-fn unreached_servers(available: &AvailableNames) -> String {
+/// Says which servers were never reached; `None` if all were, so that no tool is unknown because of them.
+fn unreached_servers(available: &AvailableNames) -> Option<String> {
     let names: Vec<String> = available.unreached_servers.iter().map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
-        [] => "the tools of the MCP servers have not been read yet".to_owned(),
-        [only] => format!("the MCP server {only} was never reached, so its tools are not known"),
-        _ => format!("the MCP servers {} were never reached, so their tools are not known", names.join(", ")),
+        [] => None,
+        [only] => Some(format!("the MCP server {only} was never reached, so its tools are not known")),
+        _ => Some(format!(
+            "the MCP servers {} were never reached, so their tools are not known",
+            names.join(", ")
+        )),
     }
+}
+
+/// Says why a pattern grants nothing, and what to do about it.
+fn unmatched_pattern(pattern: &str, available: &AvailableNames) -> String {
+    match unreached_servers(available) {
+        Some(unreached) => format!(
+            "the pattern `{pattern}` matches no known tool; {unreached}. Check its spelling, or make the server reachable"
+        ),
+        None => format!(
+            "the pattern `{pattern}` matches no tool of this project: check its spelling, or add the MCP server \
+             of the tools; a pattern without a dot means bare names, and `server.*` the tools of a server"
+        ),
+    }
+}
+
+/// Says why a tool is not known, and what to do about it.
+fn unknown_tool(name: &str, available: &AvailableNames) -> String {
+    let reason = match unreached_servers(available) {
+        Some(unreached) => format!("{unreached}. Check its spelling, or make the server reachable"),
+        None => "no tool of this project has this name. Check its spelling".to_owned(),
+    };
+    let nearest = match tool_name::nearest_tool(name, available) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None => String::new(),
+    };
+    format!("the tool `{name}` is not known: {reason}{nearest}")
 }
 
 /// Says what is too large about the settings of an agent or a trigger.
@@ -143,28 +172,28 @@ impl AgentDefinition {
         false
     }
 
-    /// Returns what is probably a mistake, although the definition can be saved: patterns that match no tool, and
-    /// names that no known tool has while a server was never reached. Tools may be added later, so this is no error.
+    /// Returns what is probably a mistake, although the definition can be saved: patterns that match no known tool, and
+    /// names that no known tool has, also in the rules of `approvals`. A server that was never reached may have the tool,
+    /// and tools may be added later, so this is no error.
     pub fn warnings(&self, available: &AvailableNames) -> Vec<Problem> {
         let reason = |entry: &String| match tool_name::is_glob(entry) {
             true if tool_name::matches_any(entry, available) => None,
-            true => Some(format!(
-                "the pattern `{entry}` matches no tool of this project: check its spelling, or add the MCP server \
-                 of the tools; a pattern without a dot means bare names, and `server.*` the tools of a server"
-            )),
+            true => Some(unmatched_pattern(entry, available)),
             false if tool_name::is_available(entry, available) => None,
-            false => Some(format!(
-                "the tool `{entry}` is not known: {}. Check its spelling, or make the server reachable{}",
-                unreached_servers(available),
-                match tool_name::nearest_tool(entry, available) {
-                    Some(nearest) => format!("; did you mean `{nearest}`?"),
-                    None => String::new(),
-                }
-            )),
+            false => Some(unknown_tool(entry, available)),
         };
-        let entries = self.tools.iter().enumerate();
-        let problems = entries.filter_map(|(index, entry)| Some((index, reason(entry)?)));
-        problems.map(|(index, reason)| Problem::new(format!("tools[{index}]"), reason)).collect()
+        let warn = |list: String, entries: &[String]| {
+            let reasons =
+                entries.iter().enumerate().filter_map(|(index, entry)| Some((index, reason(entry)?)));
+            reasons
+                .map(|(index, reason)| Problem::new(format!("{list}[{index}]"), reason))
+                .collect::<Vec<_>>()
+        };
+        let mut warnings = warn("tools".to_owned(), &self.tools);
+        for (index, rule) in self.approvals.iter().enumerate() {
+            warnings.extend(warn(format!("approvals[{index}].tools"), &rule.tools));
+        }
+        warnings
     }
 
     /// Rejects NUL characters, because PostgreSQL cannot store them in a text column.

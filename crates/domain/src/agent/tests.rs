@@ -202,6 +202,16 @@ fn a_pattern_that_grants_nothing_is_warned_about() {
 }
 
 #[test]
+fn a_rule_about_no_tool_is_warned_about() {
+    let rule = |tools: &[&str]| json!({ "tools": tools, "action": "deny" });
+    let approvals = json!([rule(&["search_*"]), rule(&["web.fetch", "zzz_*"])]);
+    let warnings = definition(json!({ "name": "a", "approvals": approvals })).warnings(&around());
+    let fields: Vec<&str> = warnings.iter().map(|warning| warning.field.as_str()).collect();
+    assert_eq!(fields, ["approvals[1].tools[1]"]);
+    assert!(warnings[0].reason.contains("`zzz_*` matches no tool"), "{}", warnings[0].reason);
+}
+
+#[test]
 fn an_unknown_tool_is_a_warning_that_names_the_server_that_was_never_reached() {
     let tools = ["entities_get", "get_entity", "send_mial", "entities_gte"].map(str::to_owned).to_vec();
     let definition = AgentDefinition { tools, ..AgentDefinition::new("a") };
@@ -218,6 +228,30 @@ fn an_unknown_tool_is_a_warning_that_names_the_server_that_was_never_reached() {
     assert!(!reason.contains("did you mean"), "{reason}");
     // A server that nobody reached does not keep a built-in tool from being suggested.
     assert!(warnings[1].reason.contains("did you mean `entities_get`?"), "{}", warnings[1].reason);
+    // The server was reached since, and has no such tool.
     available.tools_complete = true;
+    available.unreached_servers.clear();
     assert!(definition.check(&available).is_err());
+    let reason = &definition.warnings(&available)[0].reason;
+    assert!(reason.contains("`send_mial` is not known: no tool of this project has this name"), "{reason}");
+    assert!(!reason.contains("reach"), "{reason}");
+}
+
+#[test]
+fn a_misspelt_pattern_is_warned_about_although_a_server_was_never_reached() {
+    let available =
+        AvailableNames { tools_complete: false, unreached_servers: vec!["mail".to_owned()], ..around() };
+    let reason = |pattern: &str| {
+        let definition = AgentDefinition { tools: vec![pattern.to_owned()], ..AgentDefinition::new("a") };
+        definition.warnings(&available).pop().map(|warning| warning.reason)
+    };
+    let told = reason("entitties_*").unwrap();
+    assert!(
+        told.contains("`entitties_*` matches no known tool; the MCP server `mail` was never reached"),
+        "{told}"
+    );
+    assert!(reason("web.s*").is_some(), "the server was reached, and has no such tool");
+    for pattern in ["entities_*", "*", "mail.*", "m*.send_*", "web.*"] {
+        assert_eq!(reason(pattern), None, "{pattern} grants a tool, or the server may have it");
+    }
 }

@@ -19,7 +19,9 @@ impl Executor {
     /// tool, or a model without its script.
     pub async fn agent_warnings(&self, project: ProjectId, agents: &[Agent]) -> Vec<Vec<Problem>> {
         let mut warnings = vec![Vec::new(); agents.len()];
-        if agents.iter().any(|agent| !agent.definition.tools.is_empty()) {
+        let names_tools =
+            |agent: &Agent| !agent.definition.tools.is_empty() || !agent.definition.approvals.is_empty();
+        if agents.iter().any(names_tools) {
             let available = self.tools().available_names(project, Vec::new()).await;
             warnings = agents.iter().map(|agent| agent.definition.warnings(&available)).collect();
         }

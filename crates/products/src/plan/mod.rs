@@ -202,6 +202,11 @@ pub enum Warning {
     NotReachedYet {
         server: String,
     },
+    /// An agent of the product lists a tool that nothing known has.
+    ToolUnknown {
+        agent: String,
+        reason: String,
+    },
     SecretMissing {
         server: String,
         secret: String,
@@ -219,6 +224,7 @@ impl Warning {
             Self::ServerBlocked { .. } => "server_blocked",
             Self::ProgramNotAllowed { .. } => "program_not_allowed",
             Self::NotReachedYet { .. } => "not_reached_yet",
+            Self::ToolUnknown { .. } => "tool_unknown",
             Self::SecretMissing { .. } => "secret_missing",
         }
     }
@@ -230,7 +236,8 @@ impl Warning {
             | Self::OwnDeletion { agent }
             | Self::DefaultNotTaken { agent, .. }
             | Self::DefaultTaken { agent, .. }
-            | Self::StillUsed { agent, .. } => agent,
+            | Self::StillUsed { agent, .. }
+            | Self::ToolUnknown { agent, .. } => agent,
             Self::ServerBlocked { server }
             | Self::ProgramNotAllowed { server, .. }
             | Self::NotReachedYet { server }
@@ -277,6 +284,7 @@ impl fmt::Display for Warning {
                 f,
                 "the server `{server}` is contacted when it is first needed; its tools are unknown until then"
             ),
+            Self::ToolUnknown { agent, reason } => write!(f, "agent `{agent}`: {reason}"),
             Self::SecretMissing { server, secret } => write!(
                 f,
                 "the server `{server}` needs the secret `{secret}`, which the project does not have yet \
