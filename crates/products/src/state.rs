@@ -7,6 +7,7 @@ use emergent_domain::{
     agent::{Agent, Visibility},
     ids::{McpServerId, ProductId, ProjectId},
     mcp_server::{ConfiguredBy, McpServer, ProgramPatterns, ServerSpec},
+    stored_json,
     time::Timestamp,
     trigger::{EventTrigger, Schedule},
 };
@@ -82,9 +83,9 @@ impl From<InstalledProduct> for Product {
         let accepted = match &row.accepted {
             // What cannot be read was not accepted: an upgrade asks again.
             Some(text) => {
-                let accepted: Uses = serde_json::from_str(text).unwrap_or_default();
+                let accepted: Uses = stored_json::from_str(text).unwrap_or_default();
                 match &manifest {
-                    Some(manifest) => accepted.with_addresses(manifest),
+                    Some(manifest) => accepted.completed_from(manifest),
                     None => accepted,
                 }
             }
@@ -96,7 +97,7 @@ impl From<InstalledProduct> for Product {
             version: row.version.parse().unwrap_or(Version::new(0, 0, 0)),
             manifest,
             accepted,
-            raw: serde_json::from_str(&row.manifest).unwrap_or_default(),
+            raw: stored_json::from_str(&row.manifest).unwrap_or_default(),
             source: ManifestSource::from_stored(&row.source),
             name: row.name,
             revision: row.revision,

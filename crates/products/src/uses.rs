@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use emergent_domain::{
     cron::Cron,
     mcp_server::{SecretUse, ServerSpec},
-    trigger::{EventKind, TriggerSpec},
+    trigger::{EventConfig, EventKind, TriggerSpec},
 };
 use emergent_net::address;
 use emergent_secrets::destination::{secret_uses, target_of};
@@ -44,6 +44,10 @@ pub struct EventUse {
     pub agent: String,
     /// Such as `on_document_ingested`.
     pub event: String,
+    /// Which of the objects or documents start it, such as `types ["Note"]`; empty if all do. `None` in a consent that
+    /// an earlier version stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
 }
 
 /// The answer to the question whether a product may use what it uses.
@@ -77,7 +81,7 @@ impl Uses {
                 TriggerSpec::Schedule { cron, config } => {
                     uses.add_schedule(definition.name, cron.to_string(), config.time_zone);
                 }
-                TriggerSpec::Event { event, .. } => uses.add_event(definition.name, event),
+                TriggerSpec::Event { event, config } => uses.add_event(definition.name, event, &config),
             }
         }
         for job in &manifest.jobs {
@@ -86,7 +90,7 @@ impl Uses {
                 None => job.agent.clone(),
             };
             if let Some(event) = job.event {
-                uses.add_event(starts, event);
+                uses.add_event(starts, event, &job.event_config);
                 continue;
             }
             let cron = job.cron.parse::<Cron>().map_or_else(|_| job.cron.clone(), |cron| cron.to_string());
@@ -99,14 +103,31 @@ impl Uses {
         self.schedules.insert(ScheduleUse { agent, cron, time_zone });
     }
 
-    fn add_event(&mut self, agent: String, event: EventKind) {
-        self.events.insert(EventUse { agent, event: event.as_str().to_owned() });
+    fn add_event(&mut self, agent: String, event: EventKind, config: &EventConfig) {
+        let filter = Some(filter_text(config));
+        self.events.insert(EventUse { agent, event: event.as_str().to_owned(), filter });
     }
 
-    /// Returns what was accepted, with addresses and headers instead of the origins or addresses that earlier
-    /// versions stored. What was accepted for these was accepted for what the installed manifest has there.
+    /// Returns what was accepted, with what earlier versions did not store: addresses and headers instead of origins or
+    /// addresses, and the filters of events. What was accepted without these was accepted for what the installed
+    /// manifest has there.
     #[must_use]
-    pub fn with_addresses(mut self, installed: &Manifest) -> Self {
+    pub fn completed_from(self, installed: &Manifest) -> Self {
+        self.with_filters(installed).with_addresses(installed)
+    }
+
+    fn with_filters(mut self, installed: &Manifest) -> Self {
+        let (without, mut events): (BTreeSet<_>, BTreeSet<_>) =
+            std::mem::take(&mut self.events).into_iter().partition(|one| one.filter.is_none());
+        if !without.is_empty() {
+            let is_of = |one: &EventUse, old: &EventUse| one.agent == old.agent && one.event == old.event;
+            let installed = Self::of_manifest(installed).events.into_iter();
+            events.extend(installed.filter(|one| without.iter().any(|old| is_of(one, old))));
+        }
+        Self { events, ..self }
+    }
+
+    fn with_addresses(mut self, installed: &Manifest) -> Self {
         let specs: Vec<&ServerSpec> = installed.servers().map(|server| server.spec).collect();
         let is_at = |spec: &ServerSpec, origin: &str| {
             let Some((url, _)) = spec.endpoint() else { return false };
@@ -160,7 +181,7 @@ impl Uses {
             _ => None,
         });
         let schedules = self.schedules.iter().map(|one| format!("{} {}", one.agent, one.cron));
-        let events = self.events.iter().map(|one| format!("{} {}", one.agent, one.event));
+        let events = self.events.iter().map(EventUse::describe);
         let secrets: BTreeSet<&String> = self.secrets.iter().map(|one| &one.name).collect();
         json!({
             "programs": programs.take(limit).collect::<Vec<_>>(),
@@ -175,7 +196,48 @@ impl Uses {
     pub fn digest(&self) -> String {
         // Sets are serialised in order, so equal values have equal texts.
         let text = serde_json::to_vec(self).unwrap_or_default();
-        Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
+        sha256(&text)
+    }
+}
+
+/// The digest of some bytes, in hexadecimal digits.
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl EventUse {
+    /// `triage on_entity_created types ["Note"]`.
+    fn describe(&self) -> String {
+        match self.filter.as_deref().unwrap_or_default() {
+            "" => format!("{} {}", self.agent, self.event),
+            filter => format!("{} {} {filter}", self.agent, self.event),
+        }
+    }
+}
+
+/// The most characters of a filter that are shown as they are. What is behind them counts with its digest.
+const MAX_FILTER_CHARS: usize = 2_000;
+
+/// Which objects or documents an event trigger is for; empty if it is for all. The lists are in JSON, so different
+/// filters have different texts, and in order, so equal ones have equal texts.
+fn filter_text(config: &EventConfig) -> String {
+    let list = |name: &str, items: BTreeSet<String>| {
+        (!items.is_empty()).then(|| format!("{name} [{}]", items.into_iter().collect::<Vec<_>>().join(",")))
+    };
+    let names = |names: &[String]| names.iter().map(|name| json!(name).to_string()).collect();
+    let conditions = config.conditions.iter().map(|condition| json!(condition).to_string()).collect();
+    let parts = [
+        list("types", names(&config.types)),
+        list("labels", names(&config.labels)),
+        list("conditions", conditions),
+    ];
+    shortened(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(MAX_FILTER_CHARS) {
+        None => text,
+        Some((end, _)) => format!("{}… (sha256 of all of it: {})", &text[..end], sha256(text.as_bytes())),
     }
 }
 

@@ -203,6 +203,10 @@ pub struct EventUseView {
     pub agent: String,
     /// Such as `on_document_ingested`.
     pub event: String,
+    /// Which of the objects or documents start it; absent if all do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "types [\"Note\"]")]
+    pub filter: Option<String>,
 }
 
 /// What has to be accepted.

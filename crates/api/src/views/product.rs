@@ -64,7 +64,11 @@ impl IntoView<UsesView> for Uses {
         let secret = |one: SecretUse| SecretUseView { name: one.name, target: one.target };
         let schedule =
             |one: ScheduleUse| ScheduleUseView { agent: one.agent, cron: one.cron, time_zone: one.time_zone };
-        let event = |one: EventUse| EventUseView { agent: one.agent, event: one.event };
+        let event = |one: EventUse| EventUseView {
+            agent: one.agent,
+            event: one.event,
+            filter: one.filter.filter(|filter| !filter.is_empty()),
+        };
         UsesView {
             programs: uses.programs.into_iter().collect(),
             hosts: uses.hosts.into_iter().collect(),

@@ -1,6 +1,6 @@
 //! What a plan says that a product uses, and what of it has to be accepted.
 
-use emergent_products::{Consent, Manifest, ProjectState, Uses, builtin, plan::plan};
+use emergent_products::{Consent, Manifest, ProjectState, Uses, builtin, plan::plan, uses::EventUse};
 use serde_json::{Value, json};
 
 use super::{after, manifest};
@@ -21,8 +21,16 @@ fn lines(uses: &Uses) -> Vec<String> {
     lines.extend(
         uses.schedules.iter().map(|one| format!("schedule {} {} {}", one.cron, one.time_zone, one.agent)),
     );
-    lines.extend(uses.events.iter().map(|one| format!("event {} {}", one.event, one.agent)));
+    let filter = |one: &EventUse| one.filter.as_ref().map(|filter| format!(" {filter}")).unwrap_or_default();
+    lines.extend(uses.events.iter().map(|one| format!("event {}{} {}", one.event, filter(one), one.agent)));
     lines
+}
+
+/// A product whose agent starts at new objects with these settings.
+fn with_trigger(number: &str, settings: &Value) -> Manifest {
+    let agent =
+        json!({ "name": "a", "trigger": "on_entity_created", "config": { "trigger": settings.clone() } });
+    manifest("p", number, json!({ "agents": [agent] }))
 }
 
 #[test]
@@ -50,7 +58,7 @@ fn everything_that_a_product_uses_is_listed() {
             r#"secret B https://example.com/mcp authorization: "Bearer ${B}""#,
             "schedule 0 7 * * * Europe/Berlin by-clock",
             "schedule 0 8 * * * UTC by-hand",
-            "event on_document_ingested by-event",
+            "event on_document_ingested  by-event",
         ]
     );
     assert_eq!(plan.added, plan.uses);
@@ -88,6 +96,61 @@ fn only_what_an_upgrade_adds_has_to_be_accepted() {
         assert_eq!(lines(&plan.added), expected, "{servers}");
     }
     assert!(plan("p", &after(&[&v1]), None).unwrap().added.is_empty(), "an uninstall uses nothing");
+}
+
+#[test]
+fn an_event_that_starts_an_agent_for_other_objects_has_to_be_accepted() {
+    let condition = |value: i64| json!({ "path": "n", "op": "gt", "value": value });
+    let before =
+        json!({ "types": ["Rare", "Odd"], "labels": ["new"], "conditions": [condition(1), condition(2)] });
+    let v1 = with_trigger("1.0.0", &before);
+    let same = json!({
+        "types": ["Odd", "Rare", "Odd"], "labels": ["new"], "conditions": [condition(2), condition(1)],
+        "max_concurrent": 3, "input": "Read it.",
+    });
+    let two = r#"conditions [{"op":"gt","path":"n","value":1},{"op":"gt","path":"n","value":2}]"#;
+    for (settings, expected) in [
+        (same, None),
+        (json!({}), Some(String::new())),
+        (json!({ "types": ["Rare"] }), Some(r#"types ["Rare"]"#.to_owned())),
+        (json!({ "types": ["Rare, Odd"] }), Some(r#"types ["Rare, Odd"]"#.to_owned())),
+        (
+            json!({ "labels": ["new"], "conditions": [condition(1), condition(2)] }),
+            Some(format!(r#"labels ["new"], {two}"#)),
+        ),
+    ] {
+        let plan = plan("p", &after(&[&v1]), Some(&with_trigger("2.0.0", &settings))).unwrap();
+        let expected: Vec<_> =
+            expected.into_iter().map(|filter| format!("event on_entity_created {filter} a")).collect();
+        assert_eq!(lines(&plan.added), expected, "{settings}");
+    }
+}
+
+#[test]
+fn a_long_filter_is_shown_in_part_and_counts_as_a_whole() {
+    let settings = |last: &str| {
+        let names: Vec<_> = (0..80).map(|n| format!("{n:02}{}", "x".repeat(100))).collect();
+        json!({ "types": names.into_iter().chain([last.to_owned()]).collect::<Vec<_>>() })
+    };
+    let v1 = with_trigger("1.0.0", &settings("y"));
+    let plan =
+        |number, last| plan("p", &after(&[&v1]), Some(&with_trigger(number, &settings(last)))).unwrap();
+    assert!(plan("1.1.0", "y").added.is_empty());
+    let added = lines(&plan("1.1.0", "z").added);
+    assert!(added.len() == 1 && added[0].len() < 2_300 && added[0].contains("sha256"), "{added:?}");
+}
+
+#[test]
+fn the_events_of_a_consent_without_filters_were_accepted_as_they_are_installed() {
+    let rare = json!({ "types": ["Rare"] });
+    let v1 = with_trigger("1.0.0", &rare);
+    let stored = json!({ "events": [{ "agent": "a", "event": "on_entity_created" }] });
+    let stored: Uses = serde_json::from_value(stored).unwrap();
+    let mut state = after(&[&v1]);
+    state.installed[0].accepted = stored.completed_from(&v1);
+    let added = |settings| plan("p", &state, Some(&with_trigger("2.0.0", &settings))).unwrap().added;
+    assert!(added(rare).is_empty(), "nobody is asked about what did not change");
+    assert_eq!(lines(&added(json!({}))), ["event on_entity_created  a"]);
 }
 
 #[test]
