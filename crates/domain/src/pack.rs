@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::ids::{NAME_IS_ID, is_id};
 use crate::invalid::{Invalid, Problem};
 use crate::json_cost::JsonCost;
 use crate::object::{check_chars, check_nul, check_type};
@@ -124,6 +125,10 @@ impl TemplatePack {
         };
 
         collect(check_name(&self.name), "name");
+        // A pack is named by its id or its name.
+        if is_id(&self.name) {
+            collect(Err(Invalid::new("", NAME_IS_ID)), "name");
+        }
         collect(check_version(&self.version), "version");
         let description = self.description.as_deref().unwrap_or_default();
         collect(check_length(description, limits::DESCRIPTION), "description");

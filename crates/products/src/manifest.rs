@@ -9,6 +9,7 @@ use emergent_domain::{
     mcp_server::ServerSpec,
     pack::TemplatePack,
     prompt::Prompt,
+    stored_json,
     trigger::{EventConfig, EventKind, ScheduleConfig, Trigger},
     workflow_template::WorkflowTemplate,
 };
@@ -17,7 +18,7 @@ use semver::Version;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::problem::ManifestProblem;
+use crate::{problem::ManifestProblem, readable};
 
 /// The provider of a model in a manifest that was installed before the name had to tell the provider.
 const DEFAULT_PROVIDER: &str = "google";
@@ -248,9 +249,7 @@ pub struct ManifestServer<'a> {
 impl Manifest {
     /// Whether nothing can be said about the value at a pointer, because it could not be read, or what it is a part of.
     pub fn is_unread(&self, pointer: &str) -> bool {
-        self.unread.iter().any(|unread| {
-            pointer.strip_prefix(unread.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        readable::is_unread(&self.unread, pointer)
     }
 
     /// Returns the external servers: the MCP servers, and the agents of other systems.
@@ -283,7 +282,7 @@ impl Manifest {
     /// Parses a stored manifest, which was validated when it was installed. Returns `None` if this
     /// version of the server can no longer read it. Manual changes cannot be detected then.
     pub(crate) fn from_stored(text: &str) -> Option<Self> {
-        let raw: Value = serde_json::from_str(text).ok()?;
+        let raw: Value = stored_json::from_str(text).ok()?;
         let manifest: Self = serde_json::from_value(raw.clone()).ok()?;
         Some(Self { raw, ..manifest })
     }

@@ -29,8 +29,19 @@ const LISTS: [List; 6] = [
 pub(crate) struct Readable {
     /// `None` if too little could be read.
     pub manifest: Option<Manifest>,
-    /// Why parts of it could not be read. Their pointers are in [`Manifest::unread`].
+    /// The manifest with the placeholders.
+    pub repaired: Value,
+    /// The pointers to the parts for which placeholders stand.
+    pub unread: Vec<String>,
+    /// Why these parts could not be read.
     pub problems: Vec<ManifestProblem>,
+}
+
+/// Whether a pointer is one of `unread`, or leads into one.
+pub(crate) fn is_unread(unread: &[String], pointer: &str) -> bool {
+    unread.iter().any(|unread| {
+        pointer.strip_prefix(unread.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
 }
 
 /// Reads a manifest. `raw` is the original, in which problems are located; `readable` is without unknown fields.
@@ -38,7 +49,10 @@ pub(crate) fn read(raw: &Value, mut readable: Value) -> Readable {
     let (mut problems, mut unread) = (Vec::new(), Vec::new());
     for _ in 0..MAX_UNREADABLE {
         let error = match serde_path_to_error::deserialize::<_, Manifest>(&readable) {
-            Ok(manifest) => return Readable { manifest: Some(Manifest { unread, ..manifest }), problems },
+            Ok(manifest) => {
+                let manifest = Some(Manifest { unread: unread.clone(), ..manifest });
+                return Readable { manifest, repaired: readable, unread, problems };
+            }
             Err(error) => error,
         };
         let path: Vec<Segment> = error.path().iter().cloned().collect();
@@ -51,7 +65,7 @@ pub(crate) fn read(raw: &Value, mut readable: Value) -> Readable {
             None => break,
         }
     }
-    Readable { manifest: None, problems }
+    Readable { manifest: None, repaired: readable, unread, problems }
 }
 
 /// Replaces or removes the part at a path that cannot be read. Returns its pointer, or `None` if nothing was changed.
@@ -92,8 +106,16 @@ fn required() -> [(&'static str, Value); 2] {
     [("name", json!("unreadable")), ("version", json!("0.0.0"))]
 }
 
-/// Removes the field of an item that cannot be read, or replaces the whole item, which keeps its name.
+/// Removes the field of an item that cannot be read, or replaces the whole item, which keeps its name. Of the schemas of a
+/// pack, only the one is removed that cannot be read: they do not depend on each other.
 fn replace_in_item(item: &mut Value, pointer: &str, path: &[Segment], placeholder: Value) -> Option<String> {
+    if let [Segment::Map { key }, Segment::Map { key: type_ }, ..] = path
+        && key.ends_with("_type_schemas")
+        && let Some(Value::Object(schemas)) = item.get_mut(key)
+        && schemas.remove(type_).is_some()
+    {
+        return Some(format!("{pointer}{}{}", pointer_segment(key), pointer_segment(type_)));
+    }
     if let Some(Segment::Map { key }) = path.first()
         && key != "name"
         && item.as_object_mut().and_then(|fields| fields.remove(key)).is_some()

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::{
     agent::{AvailableNames, Visibility, resolve_provider},
+    foreign_json,
+    ids::{NAME_IS_ID, is_id},
     invalid::Invalid,
     mcp_server::ServerSpec,
     pack::{TemplatePack, nearest_name},
@@ -51,7 +53,7 @@ pub fn parse(text: &[u8]) -> Result<Manifest, Vec<ManifestProblem>> {
 
 /// Parses the text of a manifest as JSON.
 pub fn parse_json(text: &[u8]) -> Result<Value, Vec<ManifestProblem>> {
-    serde_json::from_slice(text).map_err(|error| {
+    foreign_json::from_slice(text).map_err(|error| {
         vec![
             ManifestProblem::new("", format!("is not JSON: {error}"))
                 .with_fix("send the text of a manifest.json"),
@@ -70,8 +72,12 @@ pub fn parse_value(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
 pub fn parse_with_problems(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
     let mut problems = schema::check(&value);
     let readable = without_unknown_fields(&value, &problems);
-    add_new(&mut problems, check_rules(&readable));
-    let Readable { manifest, problems: unreadable } = readable::read(&value, readable);
+    let Readable { manifest, repaired, unread, problems: unreadable } =
+        readable::read(&value, readable.clone());
+    let mut found = check_rules(&readable, &repaired);
+    found.retain(|problem| !is_about_unread(problem, &unread));
+    add_new(&mut problems, check_names(&readable));
+    add_new(&mut problems, found);
     for problem in unreadable {
         // The schema usually reports the same, at this place or below it.
         if !problems.iter().any(|known| known.pointer.starts_with(&problem.pointer)) {
@@ -102,7 +108,7 @@ fn without_unknown_fields(value: &Value, problems: &[ManifestProblem]) -> Value 
 pub fn validate(manifest: &Manifest, context: &InstallContext) -> Vec<ManifestProblem> {
     let mut problems = manifest.problems.clone();
     let mut found = check_project_rules(manifest, context);
-    found.retain(|problem| !manifest.is_unread(&problem.pointer));
+    found.retain(|problem| !is_about_unread(problem, &manifest.unread));
     add_new(&mut problems, found);
     problems
 }
@@ -152,8 +158,9 @@ fn check_project_rules(manifest: &Manifest, context: &InstallContext) -> Vec<Man
                     &names,
                 ));
             }
-            // Agents that cannot be read may have any name.
-            None if manifest.is_unread("/agents") => {}
+            // Agents that cannot be read may have any name. A job without an agent has a problem already.
+            None if manifest.is_unread("/agents")
+                || manifest.raw.pointer(&format!("/jobs/{index}/agent")).is_none() => {}
             None => problems.extend(
                 job_agent_problem(manifest, job, context)
                     .map(|problem| ManifestProblem { pointer: format!("/jobs/{index}/agent"), ..problem }),
@@ -204,7 +211,7 @@ fn job_agent_problem(
 }
 
 /// The parts of a manifest that can be read, each with its index. A part that cannot is reported by the schema,
-/// and does not hide the problems of the others.
+/// and does not hide the problems of the others. Agents and packs are read without what of them cannot be read.
 struct ReadableParts {
     agents: Vec<(usize, ManifestAgent)>,
     packs: Vec<(usize, TemplatePack)>,
@@ -215,10 +222,10 @@ struct ReadableParts {
 }
 
 impl ReadableParts {
-    fn read(raw: &Value) -> Self {
+    fn read(raw: &Value, repaired: &Value) -> Self {
         Self {
-            agents: read_items(raw, "/agents"),
-            packs: read_items(raw, "/template_packs"),
+            agents: read_items(repaired, "/agents"),
+            packs: read_items(repaired, "/template_packs"),
             jobs: read_items(raw, "/jobs"),
             servers: read_servers(raw),
             prompts: read_items(raw, "/mcp/prompts"),
@@ -248,8 +255,16 @@ fn add_new(problems: &mut Vec<ManifestProblem>, more: Vec<ManifestProblem>) {
     problems.extend(more.into_iter().filter(|problem| !known.contains(&problem.pointer)));
 }
 
-/// Validates the rules that hold for every project.
-fn check_rules(raw: &Value) -> Vec<ManifestProblem> {
+/// Whether the part that a problem is about could not be read, and so is not judged. Whether an agent may have
+/// `flow_config` depends on its `flow_type`.
+fn is_about_unread(problem: &ManifestProblem, unread: &[String]) -> bool {
+    let flow = problem.pointer.strip_suffix("/flow_config");
+    readable::is_unread(unread, &problem.pointer)
+        || flow.is_some_and(|agent| unread.contains(&format!("{agent}/flow_type")))
+}
+
+/// Validates the characters of all texts, and the names. A name counts also if the rest of its part cannot be read.
+fn check_names(raw: &Value) -> Vec<ManifestProblem> {
     let mut problems = Vec::new();
     check_nul(raw, String::new(), &mut problems);
     if let Some(name) = raw["name"].as_str().filter(|name| RESERVED.contains(name)) {
@@ -258,16 +273,35 @@ fn check_rules(raw: &Value) -> Vec<ManifestProblem> {
                 .with_fix("choose another name"),
         );
     }
-    let parts = ReadableParts::read(raw);
+    if raw["name"].as_str().is_some_and(is_id) {
+        problems.push(ManifestProblem::new("/name", NAME_IS_ID));
+    }
+    // MCP servers and agents of other systems share one set of names.
+    for lists in [
+        &["/agents"][..],
+        &["/template_packs"],
+        &["/jobs"],
+        &["/mcp/prompts"],
+        &["/mcp/servers", "/a2a/agents"],
+    ] {
+        let names = lists.iter().flat_map(|list| names_of(raw, list));
+        check_unique(names, &mut problems);
+    }
+    problems
+}
+
+/// The names of a list, each with its pointer.
+fn names_of<'a>(raw: &'a Value, list: &str) -> impl Iterator<Item = (String, &'a str)> {
+    let items = raw.pointer(list).and_then(Value::as_array).into_iter().flatten().enumerate();
+    items.filter_map(move |(index, item)| Some((format!("{list}/{index}/name"), item["name"].as_str()?)))
+}
+
+/// Validates the rules that hold for every project. `repaired` is `raw` with placeholders for what cannot be read.
+fn check_rules(raw: &Value, repaired: &Value) -> Vec<ManifestProblem> {
+    let mut problems = Vec::new();
+    let parts = ReadableParts::read(raw, repaired);
     let ReadableParts { agents, packs, jobs, servers, prompts, tool_filter } = &parts;
-    check_unique("/agents", agents.iter().map(|(index, agent)| (*index, agent.name.as_str())), &mut problems);
-    let names = packs.iter().map(|(index, pack)| (*index, pack.name.as_str()));
-    check_unique("/template_packs", names, &mut problems);
-    check_unique("/jobs", jobs.iter().map(|(index, job)| (*index, job.name.as_str())), &mut problems);
-    let names = prompts.iter().map(|(index, prompt)| (*index, prompt.name.as_str()));
-    check_unique("/mcp/prompts", names, &mut problems);
-    check_unique_servers(servers, &mut problems);
-    check_agents(agents, &mut problems);
+    check_agents(raw, agents, &mut problems);
     for (index, pack) in packs {
         if let Err(invalid) = pack.check() {
             let base = format!("/template_packs/{index}");
@@ -276,6 +310,9 @@ fn check_rules(raw: &Value) -> Vec<ManifestProblem> {
         }
     }
     for (index, job) in jobs {
+        if is_id(&job.name) {
+            problems.push(ManifestProblem::new(format!("/jobs/{index}/name"), NAME_IS_ID));
+        }
         check_job(raw, &format!("/jobs/{index}"), job, &mut problems);
     }
     for (base, server) in servers {
@@ -328,34 +365,18 @@ fn check_nul(value: &Value, pointer: String, problems: &mut Vec<ManifestProblem>
     }
 }
 
-fn check_unique<'a>(
-    list: &str,
-    names: impl Iterator<Item = (usize, &'a str)>,
-    problems: &mut Vec<ManifestProblem>,
-) {
+/// Rejects a name that is there twice. Each name comes with its pointer.
+fn check_unique<'a>(names: impl Iterator<Item = (String, &'a str)>, problems: &mut Vec<ManifestProblem>) {
     let mut seen = BTreeSet::new();
-    for (index, name) in names {
+    for (pointer, name) in names {
         if !seen.insert(name) {
-            let problem =
-                ManifestProblem::new(format!("{list}/{index}/name"), format!("`{name}` is used twice"));
+            let problem = ManifestProblem::new(pointer, format!("`{name}` is used twice"));
             problems.push(problem.with_fix("use a different name"));
         }
     }
 }
 
-/// MCP servers and agents of other systems share one set of names.
-fn check_unique_servers(servers: &[(String, ServerSpec)], problems: &mut Vec<ManifestProblem>) {
-    let mut seen = BTreeSet::new();
-    for (base, server) in servers {
-        if !seen.insert(server.name()) {
-            let problem =
-                ManifestProblem::new(format!("{base}/name"), format!("`{}` is used twice", server.name()));
-            problems.push(problem.with_fix("use a different name"));
-        }
-    }
-}
-
-fn check_agents(agents: &[(usize, ManifestAgent)], problems: &mut Vec<ManifestProblem>) {
+fn check_agents(raw: &Value, agents: &[(usize, ManifestAgent)], problems: &mut Vec<ManifestProblem>) {
     let mut default: Option<&str> = None;
     for (index, agent) in agents {
         let base = format!("/agents/{index}");
@@ -384,6 +405,8 @@ fn check_agents(agents: &[(usize, ManifestAgent)], problems: &mut Vec<ManifestPr
         ] {
             let pointer = format!("{base}/{field}");
             match (outside, inside) {
+                // A model that cannot be read is there.
+                (true, None) if raw.pointer(&format!("{base}/model")).is_some_and(|model| !model.is_null()) => {}
                 (true, None) => problems.push(
                     ManifestProblem::new(pointer, "is a setting of a model, but this agent has no `model`").with_fix(
                         "add `model`, such as { \"provider\": \"google\", \"name\": \"gemini-2.5-flash\" }",
@@ -401,8 +424,8 @@ fn check_agents(agents: &[(usize, ManifestAgent)], problems: &mut Vec<ManifestPr
 
 fn check_placeholders(base: &str, prompt: &Prompt, problems: &mut Vec<ManifestProblem>) {
     let names: Vec<String> = prompt.arguments.iter().map(|argument| argument.name.clone()).collect();
-    let numbered = names.iter().map(String::as_str).enumerate();
-    check_unique(&format!("{base}/arguments"), numbered, problems);
+    let pointer = |index: usize| format!("{base}/arguments/{index}/name");
+    check_unique(names.iter().enumerate().map(|(index, name)| (pointer(index), name.as_str())), problems);
     for (index, name) in prompt.unknown_placeholders() {
         let pointer = format!("{base}/messages/{index}/content");
         let problem =

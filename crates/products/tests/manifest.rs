@@ -168,6 +168,37 @@ fn what_could_not_be_read_is_not_judged() {
     one_problem("/agents", Some(json!(5)), "/agents");
     one_problem("/mcp/servers", Some(json!(5)), "/mcp/servers");
     one_problem("/jobs/0", Some(json!(5)), "/jobs/0");
+    one_problem("/jobs/0/agent", None, "/jobs/0");
+    one_problem("/jobs/0/agent", Some(json!("")), "/jobs/0/agent");
+    one_problem("/agents/1/model", Some(json!(5)), "/agents/1/model");
+}
+
+#[test]
+fn a_part_that_cannot_be_read_hides_nothing_of_itself() {
+    let mut manifest = whole();
+    set(&mut manifest, "/agents/1/name", Some(json!("triage")));
+    set(&mut manifest, "/agents/1/flow_type", Some(json!("zigzag")));
+    let twice = manifest["mcp"]["prompts"][0].clone();
+    set(&mut manifest, "/mcp/prompts", Some(json!([twice, { "name": "ask" }])));
+    let pack = "/template_packs/0";
+    set(&mut manifest, &format!("{pack}/object_type_schemas/Ticket"), Some(json!({ "type": "objct" })));
+    let relationships = json!({ "about": { "from": "Ticket" }, "bad name\n": { "from": "*", "to": "*" } });
+    set(&mut manifest, &format!("{pack}/relationship_type_schemas"), Some(relationships));
+    let found = all_problems(&manifest);
+    for pointer in [
+        "/agents/1/flow_type",
+        "/agents/1/flow_config/agents/0",
+        "/agents/1/name",
+        "/mcp/prompts/1",
+        "/mcp/prompts/1/name",
+        "/template_packs/0/object_type_schemas/Ticket",
+        "/template_packs/0/relationship_type_schemas/about",
+        "/template_packs/0/relationship_type_schemas/bad name\n",
+    ] {
+        let fits = |problem: &ManifestProblem| problem.pointer.starts_with(pointer);
+        assert!(found.iter().any(fits), "no problem at `{pointer}`: {found:#?}");
+    }
+    assert_eq!(found.len(), 8, "{found:#?}");
 }
 
 #[test]

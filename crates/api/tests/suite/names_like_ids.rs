@@ -32,6 +32,16 @@ both_engines! {
                 "cron": "0 0 * * *",
                 "dispatch": { "tasks": [{ "key": "t", "title": "t", "assignedAgent": "writer" }] },
             });
+            let pack = json!({ "name": name, "version": "1.0.0", "objectTypeSchemas": {} });
+            assert_refused(&admin.post("/api/template-packs", pack).await);
+            let part = json!({ "name": name, "agent": "writer", "cron": "0 4 * * *" });
+            for (product, jobs, pointer) in [("jobs", json!([part]), "/jobs/0/name"), (name.as_str(), json!([]), "/name")] {
+                let manifest =
+                    json!({ "name": product, "version": "1.0.0", "author": "a", "description": "d", "jobs": jobs });
+                let refused = admin.post("/api/products/install", json!({ "manifest": manifest, "accept": true })).await;
+                assert_eq!(refused.status, 400, "{}", refused.text);
+                assert!(refused.text.contains(pointer), "{pointer}: {}", refused.text);
+            }
             let saved = attacker.put(&format!("/api/admin/triggers/{name}"), trigger).await;
             assert!(saved.status.is_client_error(), "{}", saved.text);
         }
