@@ -62,7 +62,11 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
     // A command that works on a data folder calls the router without a connection.
     let has_connection = peer.is_some();
     let reserved_connection = peer.is_some_and(|peer| peer.reserved);
-    let context = match app.requests.try_acquire() {
+    let permit = match is_health_check {
+        true => app.requests.try_acquire(),
+        false => app.requests.acquire().await,
+    };
+    let context = match permit {
         Some(permit) => {
             Some(RequestContext::new(permit, reserved_connection || app.requests.only_reserved_left()))
         }

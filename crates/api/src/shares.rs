@@ -1,16 +1,23 @@
 //! Limits of concurrent requests and streams: in total, and the share of them that one token or one project
 //! may use.
 
-use std::{collections::HashMap, hash::Hash, sync::Arc};
+use std::{collections::HashMap, hash::Hash, sync::Arc, time::Duration};
 
 use emergent_domain::{
     ids::{ProjectId, TokenId},
     token::Token,
 };
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
 use crate::ApiError;
+
+/// How long a request waits while the total is used up. Of a thousand requests that one token makes at once, those beyond
+/// its share end as soon as the token is known, and until then they leave nothing of the total to others.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The limits of concurrent requests, or of open streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +84,14 @@ impl Limiter {
     /// Takes one of the total, whoever the caller is. Returns `None` if the total is used up.
     pub(crate) fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).try_acquire_owned().ok()
+    }
+
+    /// Like [`Limiter::try_acquire`], and waits a little if the total is used up.
+    pub(crate) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+        match self.try_acquire() {
+            Some(permit) => Some(permit),
+            None => timeout(PATIENCE, Arc::clone(&self.permits).acquire_owned()).await.ok()?.ok(),
+        }
     }
 
     /// Whether only the part that is reserved for operators is left.

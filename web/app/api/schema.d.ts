@@ -1326,7 +1326,8 @@ export interface paths {
         put?: never;
         /**
          * Adds a task to a workflow that has not ended. Without a workflow, the task stands alone and any
-         *     agent or person can take it. While the workflow is escalated, this needs the scope `approvals:decide` as well.
+         *     agent or person can take it; `blockedBy` then names others outside of workflows, by id or key. While the workflow is
+         *     escalated, this needs the scope `approvals:decide` as well.
          */
         post: operations["addTask"];
         delete?: never;
@@ -2030,7 +2031,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Creates objects and relationships together, or none of them. */
+        /**
+         * Creates objects and relationships together, or none of them. A relationship that exists is returned; without the
+         *     scope `graph:read`, relationships are returned only with what identifies them.
+         */
         post: operations["createSubgraph"];
         delete?: never;
         options?: never;
@@ -3547,6 +3551,8 @@ export interface components {
             priority: components["schemas"]["TaskPriority"];
             /** @description Why that one. */
             reason: string;
+            /** @description What of the review that the task requires cannot be held as asked, such as its kind; null when all of it can. */
+            reviewNote?: string | null;
             title: string;
         };
         /** @description What would be done: every task, each layer waiting for those before it. */
@@ -4989,7 +4995,10 @@ export interface components {
         };
         /** @description Why a workflow waits for a person, and what that person can do. */
         Escalation: {
-            /** @description The commands and requests that go on, for each of the options. */
+            /**
+             * @description The commands and requests that go on, for each of the options, and `resume`, which tries everything again, unless a
+             *     discussion waits for its decision.
+             */
             actions?: components["schemas"]["EscalationAction"][];
             /** Format: date-time */
             at: string;
@@ -6060,6 +6069,11 @@ export interface components {
             agent: string;
             /** @description Such as `on_document_ingested`. */
             event: string;
+            /**
+             * @description Which of the objects or documents start it; absent if all do.
+             * @example types ["Note"]
+             */
+            filter?: string | null;
         };
         /** @description What was done, or, of a dry run, what would be. */
         ProductOutcome: {
@@ -11083,7 +11097,7 @@ export interface operations {
     listRunToolCalls: {
         parameters: {
             query?: {
-                /** @description Only calls of this tool. */
+                /** @description Only calls of this tool, by any of its names. */
                 tool_name?: string;
                 status?: "held" | "running" | "completed" | "error";
                 /** @description The maximum number of results; the default is 50. */
@@ -11481,7 +11495,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The queued run */
+            /** @description The run: running if this server has a free slot, queued otherwise */
             202: {
                 headers: {
                     [name: string]: unknown;
