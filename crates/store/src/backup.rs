@@ -25,8 +25,10 @@ use crate::{
 
 /// How many pages are copied between two reports of progress: 8 MiB.
 const PAGES_PER_STEP: i32 = 1_024;
-/// How many problems of a damaged file are read; the error shows the first.
-const MAX_PROBLEMS: usize = 20;
+/// The check ends at the first problem: SQLite describes it in its own words, of which the error shows none.
+const MAX_PROBLEMS: usize = 1;
+/// Why a file of which pages are missing or changed is refused.
+const DAMAGED: &str = "the file is damaged";
 
 /// How far a copy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,13 +113,50 @@ fn copy_pages(
     }
 }
 
+/// The application id of a copy that has a digest behind its last page. The database that is copied has none (0).
+const HAS_DIGEST: i32 = 0x656d_6462;
+
+/// Writes into a copy whether a digest follows its last page, so that a copy that has lost it is told from one that
+/// never had it. The file is on disk when this returns.
+pub fn set_digest_mark(file: &Path, has_digest: bool) -> Result<()> {
+    let conn = open(file)?;
+    // The caller removes the file if this fails, so no journal is needed beside it.
+    conn.pragma_update(None, "journal_mode", "off")?;
+    conn.pragma_update(None, "application_id", if has_digest { HAS_DIGEST } else { 0 })?;
+    conn.close().map_err(|(_, error)| error)?;
+    std::fs::File::open(file).and_then(|file| file.sync_all()).map_err(|source| open_error(file, source))
+}
+
+/// Returns whether a digest followed the last page of a copy when it was made.
+pub fn has_digest_mark(file: &Path) -> Result<bool> {
+    let conn =
+        Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(|error| open_error(file, error))?;
+    let id: i32 = conn
+        .query_row("PRAGMA application_id", [], |row| row.get(0))
+        .map_err(|error| not_a_database(file, &error))?;
+    Ok(id == HAS_DIGEST)
+}
+
 /// Checks that a file is a complete and undamaged database that this program can open, and returns what it
 /// contains. Writes nothing to it.
 pub fn check(file: &Path, depth: CheckDepth) -> Result<Contents> {
+    read_checked(file, depth).map_err(|error| match error {
+        // A page that the check did not read before.
+        Error::StorageCorrupt(_) => refusal(file, DAMAGED),
+        other => other,
+    })
+}
+
+fn read_checked(file: &Path, depth: CheckDepth) -> Result<Contents> {
     let conn =
         Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| open_error(file, error))?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
+    // To SQLite, an empty file is a database without tables.
+    if std::fs::metadata(file).map_err(|error| open_error(file, error))?.len() == 0 {
+        return Err(refusal(file, "the file is empty"));
+    }
     let has_migrations =
         has_table(&conn, "schema_migrations").map_err(|error| not_a_database(file, &error))?;
     if !has_migrations {
@@ -140,9 +179,9 @@ fn check_pages(conn: &Connection, file: &Path, depth: CheckDepth) -> Result<()> 
     let problems = statement
         .query_map([], |row| row.get::<_, String>(0))
         .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
-        .map_err(|error| refusal(file, &format!("it is damaged: {error}")))?;
+        .map_err(|error| not_a_database(file, &error))?;
     match problems.first() {
-        Some(problem) if problem != "ok" => Err(refusal(file, &format!("it is damaged: {problem}"))),
+        Some(problem) if problem != "ok" => Err(refusal(file, DAMAGED)),
         _ => Ok(()),
     }
 }
@@ -262,10 +301,11 @@ fn open_error(path: &Path, source: impl std::error::Error + Send + Sync + 'stati
     Error::Open { place: path.display().to_string(), source: Box::new(source) }
 }
 
-/// The error for a file that SQLite cannot read at all.
+/// The error for a file that SQLite cannot read, or not to its end.
 fn not_a_database(file: &Path, error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => refusal(file, "it is not a SQLite database"),
+        Some(rusqlite::ErrorCode::DatabaseCorrupt) => refusal(file, DAMAGED),
         _ => refusal(file, &error.to_string()),
     }
 }

@@ -18,9 +18,18 @@ pub fn number(file: &Path, sql: &str) -> u64 {
     number.try_into().expect("a count")
 }
 
-/// Changes a database that no server uses.
+/// Changes a copy, and removes its digest, which no longer fits, with the mark that says that it has one: it is as an
+/// earlier version made it.
 pub fn execute(file: &Path, sql: &str) {
-    open(file).execute_batch(sql).expect("statements");
+    cut_last_line(file);
+    open(file).execute_batch(&format!("PRAGMA application_id = 0; {sql}")).expect("statements");
+}
+
+/// Removes the digest of a copy: the file has whole pages then.
+pub fn cut_last_line(file: &Path) {
+    let copy = std::fs::OpenOptions::new().write(true).open(file).expect("a copy");
+    let length = copy.metadata().expect("its length").len();
+    copy.set_len(length - length % 512).expect("only pages");
 }
 
 /// For each table the number of its rows and a digest of all of them, in the order of their primary keys. The

@@ -162,7 +162,10 @@ async fn a_copy_made_while_others_write_is_consistent_and_restores() {
     let restore = ["restore", path(&copy), "--key", path(&key), "--json"];
     let restored = json_of(run(&other, &restore).await);
     assert_eq!(restored["contents"], made["contents"]);
-    assert_eq!(digests(&copy), digests(&other.data().join("emergent.db")));
+    assert_eq!(restored["hasDigest"], true);
+    let restored = other.data().join("emergent.db");
+    assert_eq!(digests(&copy), digests(&restored));
+    assert_eq!(number(&restored, "PRAGMA application_id"), 0, "the mark of a digest is only in the copy");
     let server = other.start().await;
     assert_restored(&server, pairs).await;
     let run_path = format!("/api/admin/agents/{agent}/runs/{run_id}");
@@ -226,6 +229,7 @@ async fn a_restored_copy_can_start_without_the_runs_of_the_original() {
         json_of(run(&other, &["restore", path(&copy), "--cancel-runs", "--key", path(&key), "--json"]).await);
     let expected = json!({ "workflows": 1, "runs": 1, "firings": 1, "schedules": 1 });
     assert_eq!(restored["cancelled"], expected);
+    assert_eq!(restored["hasDigest"], false, "as in a copy of an earlier version");
     let database = other.data().join("emergent.db");
     assert!(!other.data().join("emergent.db-wal").exists(), "it is one file");
     for (expected, sql) in [
@@ -243,6 +247,14 @@ async fn a_restored_copy_can_start_without_the_runs_of_the_original() {
     assert!(original == "queued" || original == "running", "the original is not affected: {original}");
 }
 
+/// Writes a copy of `from` in which a text that is somewhere in its pages is another one of the same length.
+fn alter_text(from: &Path, to: &Path, text: &[u8], other: &[u8]) {
+    let mut bytes = std::fs::read(from).unwrap();
+    let at = bytes.windows(text.len()).rposition(|window| window == text).expect("the text");
+    bytes[at..at + text.len()].copy_from_slice(other);
+    std::fs::write(to, &bytes).unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_written_for_a_file_or_folder_that_cannot_be_used() {
     let home = home();
@@ -250,6 +262,12 @@ async fn nothing_is_written_for_a_file_or_folder_that_cannot_be_used() {
     let copy = home.folder().join("copy.db");
     let told = failed(&run(&home, &["restore", path(&copy)]).await);
     assert!(told.contains("is not empty"), "the folder is checked first: {told}");
+    let text = "a long text of a note, ".repeat(1_000);
+    server
+        .api
+        .post("/api/graph/objects", &json!({ "type": "Note", "properties": { "text": text } }))
+        .await
+        .data();
     json_of(run(&home, &["backup", path(&copy), "--json"]).await);
     let told = failed(&run(&home, &["backup", path(&copy)]).await);
     assert!(told.contains("exists already"), "{told}");
@@ -261,11 +279,23 @@ async fn nothing_is_written_for_a_file_or_folder_that_cannot_be_used() {
     let damaged = home.folder().join("damaged.db");
     bytes[8_192..8_300].fill(0xFF);
     std::fs::write(&damaged, &bytes).unwrap();
+    // The structure of a file says nothing about its texts.
+    let altered = home.folder().join("altered.db");
+    alter_text(&copy, &altered, b"a long text of a note", b"a lost text of a note");
+    // A file that has lost its digest is none that an earlier version made.
+    let cut = home.folder().join("cut.db");
+    std::fs::copy(&altered, &cut).unwrap();
+    content::cut_last_line(&cut);
     let wrong_key = home.folder().join("wrong-key");
     std::fs::write(&wrong_key, "dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=").unwrap();
+    let empty = home.folder().join("empty.db");
+    std::fs::write(&empty, "").unwrap();
     let other = Home::sqlite();
     for (args, expected) in [
-        (vec![path(&damaged)], "damaged"),
+        (vec![path(&damaged)], "cannot be used as a backup: the file is damaged\n"),
+        (vec![path(&empty)], "cannot be used as a backup: the file is empty\n"),
+        (vec![path(&altered)], "another digest"),
+        (vec![path(&cut)], "its last line, the digest of its content, is missing"),
         (vec![path(&wrong_key)], "not a SQLite database"),
         (vec!["missing.db"], "missing.db"),
         (vec![path(&copy), "--key", path(&wrong_key)], "need the key"),
@@ -276,6 +306,28 @@ async fn nothing_is_written_for_a_file_or_folder_that_cannot_be_used() {
     }
     let told = failed(&run(&other, &["backup", "x.db"]).await);
     assert!(told.contains("there is no database"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_of_a_damaged_database_names_the_database_and_the_way_back() {
+    let home = home();
+    let mut server = home.start().await;
+    fill(&server.api).await;
+    server.launched.signal("TERM");
+    server.launched.ended();
+    let database = home.data().join("emergent.db");
+    assert_eq!(number(&database, "PRAGMA wal_checkpoint(TRUNCATE)"), 0, "everything is in the file");
+    let mut bytes = std::fs::read(&database).unwrap();
+    // The page after that of the schema.
+    bytes[8_192..8_300].fill(0xFF);
+    std::fs::write(&database, &bytes).unwrap();
+    let copy = home.folder().join("copy.db");
+    let told = failed(&run(&home, &["backup", path(&copy)]).await);
+    assert!(told.contains("emergent.db` cannot be used: ") && told.contains("damaged"), "{told}");
+    assert!(told.contains("`emergent restore`") && !told.contains(".partial"), "{told}");
+    let left = std::fs::read_dir(home.folder()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("copy.db")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

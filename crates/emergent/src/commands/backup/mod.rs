@@ -1,6 +1,7 @@
 //! `emergent backup`: copies the whole embedded database to a file while a server uses it. `restore` is its
 //! counterpart.
 
+mod digest;
 mod postgres;
 pub mod restore;
 
@@ -13,8 +14,12 @@ use emergent_domain::{
     text::counted,
     time::{Clock, Timestamp},
 };
+use emergent_net::errors::error_chain;
 use emergent_secrets::{KeySource, Keyring};
-use emergent_store::backup::{self, CheckDepth, Contents};
+use emergent_store::{
+    StorageFault,
+    backup::{self, CheckDepth, Contents},
+};
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
 
@@ -51,6 +56,7 @@ impl Backup {
         if let Some(url) = &settings.database_url {
             return Err(Error::OtherPrograms(postgres::backup_advice(url, &self.file)));
         }
+        settings.check_data_folder()?;
         let database = settings.data_dir.join(DATABASE);
         if !database.metadata().is_ok_and(|found| found.len() > 0) {
             let folder = settings.data_dir.display();
@@ -104,11 +110,13 @@ impl Backup {
     }
 }
 
-/// Copies the database to a new file that only its owner can read, and checks it. The file appears under its
-/// name when it is complete.
+/// Copies the database to a new file that only its owner can read, adds its digest, and checks it. The file appears
+/// under its name when it is complete.
 fn copy_and_check(database: &Path, file: &Path) -> Result<Contents> {
     let partial = with_suffix(file, &format!("{}.partial", std::process::id()));
     let copied = copy_file(database, &partial, "copying").and_then(|()| {
+        backup::set_digest_mark(&partial, true).map_err(Error::Backup)?;
+        digest::append(&partial).map_err(|source| Error::File { path: partial.clone(), source })?;
         let contents = backup::check(&partial, CheckDepth::Structure).map_err(Error::Backup)?;
         std::fs::rename(&partial, file)
             .and_then(|()| datadir::sync_folder_of(file))
@@ -118,7 +126,21 @@ fn copy_and_check(database: &Path, file: &Path) -> Result<Contents> {
     if copied.is_err() {
         let _ = std::fs::remove_file(&partial);
     }
-    copied
+    copied.map_err(|error| match error {
+        Error::Backup(source) => copy_error(database, source),
+        other => other,
+    })
+}
+
+/// The error of a copy that cannot be used. It has the pages of the database, so the damage is in the database; the
+/// copy is removed, and its name would help nobody.
+fn copy_error(database: &Path, error: emergent_store::Error) -> Error {
+    let reason = match &error {
+        emergent_store::Error::UnusableBackup { reason, .. } => reason.clone(),
+        other if other.storage_fault() == Some(StorageFault::Corrupt) => error_chain(other),
+        _ => return Error::Backup(error),
+    };
+    Error::UnusableDatabase { path: database.to_owned(), reason }
 }
 
 /// Copies a database to a new, private file, with a progress bar on a terminal.

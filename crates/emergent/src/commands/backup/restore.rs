@@ -15,7 +15,11 @@ use emergent_store::{
 use emergent_tools::ToolPool;
 use serde_json::json;
 
-use super::{contents_json, copy_file, counted, describe, postgres};
+use super::{
+    contents_json, copy_file, counted, describe,
+    digest::{self, DigestCheck},
+    postgres,
+};
 use crate::{
     config::{Settings, StoreFlags},
     datadir::{self, DATABASE, DataDir, PARTIAL, PARTIAL_LOG, PARTIAL_SHARED_MEMORY},
@@ -62,10 +66,11 @@ impl Restore {
         if let Some(url) = &settings.database_url {
             return Err(Error::OtherPrograms(postgres::restore_advice(url, &self.file)));
         }
+        settings.check_data_folder()?;
         let folder = settings.data_dir.as_path();
         datadir::check_restorable(folder)?;
         // The check and the copy block this thread; no other task of this command waits for it.
-        let contents = tokio::task::block_in_place(|| check(&self.file))?;
+        let (contents, has_digest) = tokio::task::block_in_place(|| check(&self.file))?;
         let ring = self.key.as_deref().map(|key| read_key(key, &contents)).transpose()?;
         let has_key = match &ring {
             Some(_) => true,
@@ -76,12 +81,19 @@ impl Restore {
             return output::print_json(&json!({
                 "dataDir": folder,
                 "hasKey": has_key,
+                "hasDigest": has_digest,
                 "cancelled": cancelled.map(|done| json!({
                     "workflows": done.workflows, "runs": done.runs, "firings": done.firings,
                     "schedules": done.schedules,
                 })),
                 "contents": contents_json(&contents),
             }));
+        }
+        if !has_digest {
+            output::print_text(
+                "The file has no digest, because an earlier version made it: its structure was checked, but not its \
+                 texts and vectors.",
+            )?;
         }
         print_summary(folder, &contents, has_key, cancelled.as_ref())
     }
@@ -111,7 +123,11 @@ impl Restore {
         ring: Option<&Keyring>,
     ) -> Result<Option<Cancelled>> {
         let (partial, database) = (folder.join(PARTIAL), folder.join(DATABASE));
-        tokio::task::block_in_place(|| copy_file(&self.file, &partial, "restoring"))?;
+        tokio::task::block_in_place(|| {
+            copy_file(&self.file, &partial, "restoring")?;
+            // The digest of the file is not copied.
+            backup::set_digest_mark(&partial, false).map_err(Error::Restore)
+        })?;
         let mut cancelled = None;
         if self.cancel_runs {
             cancelled =
@@ -134,14 +150,36 @@ fn remove_partial(folder: &Path) {
     }
 }
 
-fn check(file: &Path) -> Result<Contents> {
+/// Returns what the file contains, and whether its digest was compared.
+fn check(file: &Path) -> Result<(Contents, bool)> {
     if !file.is_file() {
         return Err(Error::Usage(format!("there is no file `{}`; nothing was restored", file.display())));
     }
-    let bar = progress::bytes(None, "checking the file");
-    let contents = backup::check(file, CheckDepth::Everything);
+    let bar = progress::bytes(file.metadata().ok().map(|found| found.len()), "checking the file");
+    let checked = digest::check(file, |read| bar.set_position(read))
+        .map_err(|source| Error::File { path: file.to_owned(), source })
+        .and_then(|digest| {
+            let contents = backup::check(file, CheckDepth::Everything).map_err(Error::Restore)?;
+            match digest {
+                DigestCheck::Differs => Err(Error::Restore(unusable(file, CHANGED))),
+                DigestCheck::Matches => Ok((contents, true)),
+                DigestCheck::Missing if backup::has_digest_mark(file).map_err(Error::Restore)? => {
+                    Err(Error::Restore(unusable(file, LAST_LINE_MISSING)))
+                }
+                DigestCheck::Missing => Ok((contents, false)),
+            }
+        });
     bar.finish_and_clear();
-    contents.map_err(Error::Restore)
+    checked
+}
+
+const CHANGED: &str = "it is damaged or was changed: its content has another digest than when the backup was made. Use \
+                       another backup";
+const LAST_LINE_MISSING: &str = "it is cut: its last line, the digest of its content, is missing, so nobody can tell \
+                                 whether the rest is as it was. Use another backup";
+
+fn unusable(file: &Path, reason: &str) -> emergent_store::Error {
+    emergent_store::Error::UnusableBackup { place: file.display().to_string(), reason: reason.to_owned() }
 }
 
 /// Reads the given key file; fails if it does not open the secrets of the copy.
