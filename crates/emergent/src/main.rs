@@ -4,6 +4,7 @@
 
 mod allocator;
 mod build_info;
+mod cells;
 mod client;
 mod commands;
 mod config;
@@ -20,6 +21,7 @@ mod lock_holder;
 mod logs;
 mod messages;
 mod output;
+mod printable;
 mod private_files;
 mod progress;
 mod sample;

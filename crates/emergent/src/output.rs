@@ -1,6 +1,9 @@
 //! Output on standard output: lines, tables and JSON, with colour on a terminal only.
 
-use std::io::{IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    io::{IsTerminal, Write},
+};
 
 use console::measure_text_width;
 use serde::Serialize;
@@ -10,7 +13,10 @@ use crate::{
     config,
     error::{Error, Result},
     hints,
-    table::{table_lines, without_empty_columns, without_optional_columns},
+    printable::{
+        PrintableWriter, printable, printable_json, printable_line, printable_output, printable_output_line,
+    },
+    table::{TableLines, table_lines, without_empty_columns, without_optional_columns},
     text::{fit_line, shorten_ids, wrap, wrap_item},
     values::field_lines,
 };
@@ -36,19 +42,33 @@ pub fn use_colour() -> bool {
 }
 
 pub fn bold(text: &str) -> String {
-    if use_colour() { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    paint("1", text, use_colour())
 }
 
 pub fn dim(text: &str) -> String {
-    if use_colour() { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
+    paint("2", text, use_colour())
 }
 
 pub fn green(text: &str) -> String {
-    if use_colour() { format!("\x1b[32m{text}\x1b[0m") } else { text.to_owned() }
+    paint("32", text, use_colour())
 }
 
 pub fn red(text: &str) -> String {
-    if use_colour() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
+    paint("31", text, use_colour())
+}
+
+/// The text with an ANSI code (`1` bold, `2` dim, `32` green), if colour is on. The text has no such codes of its own:
+/// they would be shown.
+pub fn paint(code: &str, text: &str, has_colour: bool) -> String {
+    if has_colour && !text.is_empty() {
+        return format!("\x1b[{code}m{}\x1b[0m", printable(text));
+    }
+    text.to_owned()
+}
+
+/// What standard output shows for a text. A terminal is controlled by our own colours only.
+fn for_output(text: &str) -> Cow<'_, str> {
+    if std::io::stdout().is_terminal() { printable_output(text, use_colour()) } else { Cow::Borrowed(text) }
 }
 
 /// A duration for people: `120ms`, `1.5s`, `2m 05s`.
@@ -63,17 +83,29 @@ pub fn duration(millis: u64) -> String {
 /// Prints text without adding a line break, and flushes it.
 pub fn print_part(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::Io)
+    out.write_all(for_output(text).as_bytes()).and_then(|()| out.flush()).map_err(Error::Io)
+}
+
+/// Standard output for a text that comes in parts. It is whole once it was flushed.
+pub fn text_writer() -> Box<dyn Write> {
+    let out = std::io::stdout();
+    if out.is_terminal() { Box::new(PrintableWriter::new(out.lock())) } else { Box::new(out.lock()) }
 }
 
 /// Prints a line. When the reader has ended (`| head`), `main` exits quietly on the error.
 pub fn print_line(text: &str) -> Result<()> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(Error::Io)
+    writeln!(std::io::stdout().lock(), "{}", for_output(text)).map_err(Error::Io)
 }
 
 pub fn print_json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Unexpected(error.to_string()))?;
-    print_line(&text)
+    print_line(&printable_json(&text))
+}
+
+/// Prints JSON in one line.
+pub fn print_json_line(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value).map_err(|error| Error::Unexpected(error.to_string()))?;
+    print_line(&printable_json(&text))
 }
 
 /// Prints a table. On a terminal it fits the width, with short ids, and says so if it is empty; elsewhere every
@@ -116,12 +148,11 @@ pub fn print_table_with_optional(
     }
 }
 
-fn print_table_lines(lines: Vec<String>) -> Result<()> {
-    let mut lines = lines.into_iter();
-    if let Some(headers) = lines.next() {
-        print_line(&bold(&headers))?;
+fn print_table_lines(lines: TableLines) -> Result<()> {
+    if let Some(headers) = &lines.headers {
+        print_line(&bold(headers))?;
     }
-    lines.try_for_each(|line| print_line(&line))
+    lines.rows.iter().try_for_each(|line| print_line(line))
 }
 
 /// Prints a table like [`print_table`]. If it is empty, a terminal shows what to do next instead: `next` is the rest of
@@ -177,17 +208,30 @@ pub fn terminal_size() -> Option<(usize, usize)> {
 
 /// Prints a line that stands for one item. On a terminal it fits the width, with short ids; elsewhere it is whole.
 pub fn print_row(text: &str) -> Result<()> {
-    let text = text.trim_end();
     match terminal_width() {
-        Some(width) => print_line(&fit_line(&shorten_ids(text), width)),
+        Some(width) => print_line(&fit_row(text, width)),
+        None => print_line(text.trim_end()),
+    }
+}
+
+/// What a terminal of this width shows of a line for [`print_row`].
+pub fn fit_row(text: &str, width: usize) -> String {
+    fit_line(&shorten_ids(&printable_output_line(text.trim_end(), use_colour())), width)
+}
+
+/// Prints a text; on a terminal it is wrapped between words, and has no colours.
+pub fn print_text(text: &str) -> Result<()> {
+    match terminal_width() {
+        Some(_) => print_coloured_text(&printable(text)),
         None => print_line(text),
     }
 }
 
-/// Prints a text; on a terminal it is wrapped between words.
-pub fn print_text(text: &str) -> Result<()> {
+/// Prints a text like [`print_text`] that has our own colours. Nobody else's text may be in it before it is
+/// [`printable`].
+pub fn print_coloured_text(text: &str) -> Result<()> {
     match terminal_width() {
-        Some(width) => wrap(text, width).iter().try_for_each(|line| print_line(line)),
+        Some(width) => wrap(&for_output(text), width).iter().try_for_each(|line| print_line(line)),
         None => print_line(text),
     }
 }
@@ -195,7 +239,7 @@ pub fn print_text(text: &str) -> Result<()> {
 /// Prints a dim text; on a terminal it is wrapped between words.
 pub fn print_dim(text: &str) -> Result<()> {
     match terminal_width() {
-        Some(width) => wrap(text, width).iter().try_for_each(|line| print_line(&dim(line))),
+        Some(width) => wrap(&printable(text), width).iter().try_for_each(|line| print_line(&dim(line))),
         None => print_line(text),
     }
 }
@@ -203,7 +247,7 @@ pub fn print_dim(text: &str) -> Result<()> {
 /// Prints a notice to standard error; on a terminal it is wrapped between words.
 pub fn print_notice(text: &str) {
     match std::io::stderr().is_terminal() {
-        true => print_wrapped(&shorten_ids(text)),
+        true => print_wrapped(&shorten_ids(&printable_output(text, use_colour()))),
         false => eprintln!("{text}"),
     }
 }
@@ -211,7 +255,7 @@ pub fn print_notice(text: &str) {
 /// Prints an error to standard error; on a terminal it is wrapped between words, with whole ids.
 pub fn print_error(text: &str) {
     match std::io::stderr().is_terminal() {
-        true => print_wrapped(text),
+        true => print_wrapped(&printable(text)),
         false => eprintln!("{text}"),
     }
 }
@@ -221,7 +265,7 @@ pub fn print_error(text: &str) {
 pub fn print_error_with_commands(text: &str) {
     for line in text.lines() {
         if line.is_empty() || line.starts_with(' ') {
-            eprintln!("{line}");
+            eprintln!("{}", printable(line));
         } else {
             print_error(line);
         }
@@ -238,6 +282,7 @@ fn print_wrapped(text: &str) {
 
 /// Prints the name of the one thing that is shown, and its id: beside it if there is space, and below it otherwise.
 pub fn print_title(name: &str, id: &str) -> Result<()> {
+    let name = &*printable_line(name);
     let one_line = format!("{name}  {id}");
     match terminal_width() {
         Some(width) if measure_text_width(&one_line) > width => {
@@ -278,7 +323,7 @@ pub fn print_value(label: &str, value: &Value) -> Result<()> {
             print_line(&format!("{:FACT_INDENT$}{label}", ""))?;
             print_fields_below(fields, 2 * FACT_INDENT)
         }
-        other => print_fact(label, &other.to_string()),
+        other => print_fact(label, &printable_json(&other.to_string())),
     }
 }
 
@@ -295,13 +340,14 @@ pub fn print_item(label: &str, text: &str) -> Result<()> {
 /// that no colour code is broken.
 pub fn print_painted_item(label: &str, text: &str, paint: fn(&str) -> String) -> Result<()> {
     let lines = match terminal_width() {
-        Some(width) => wrap_item(label, text, width),
+        Some(width) => wrap_item(label, &printable(text), width),
         None => vec![format!("{label}{text}")],
     };
     lines.iter().try_for_each(|line| print_line(&paint(line)))
 }
 
-/// The first line of a text, truncated between words to `max_chars` with an ellipsis.
+/// The first line of a text, truncated between words to `max_chars` with an ellipsis. No character of it controls a
+/// terminal.
 pub fn first_line(text: &str, max_chars: usize) -> String {
-    fit_line(text.lines().next().unwrap_or_default(), max_chars)
+    fit_line(&printable_line(text.lines().next().unwrap_or_default()), max_chars)
 }

@@ -4,6 +4,8 @@ use std::{io::IsTerminal, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::printable::printable_line;
+
 /// How often the spinner and the elapsed time are redrawn.
 pub const TICK_INTERVAL: Duration = Duration::from_millis(120);
 
@@ -21,7 +23,7 @@ pub fn bytes(total: Option<u64>, activity: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.set_message(activity.to_owned());
+    bar.set_message(printable_line(activity).into_owned());
     bar.enable_steady_tick(TICK_INTERVAL);
     bar
 }
@@ -35,7 +37,7 @@ pub async fn show_while<T>(activity: &str, operation: impl Future<Output = T>) -
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
         bar.set_style(style);
     }
-    bar.set_message(activity.to_owned());
+    bar.set_message(printable_line(activity).into_owned());
     bar.enable_steady_tick(TICK_INTERVAL);
     let outcome = operation.await;
     bar.finish_and_clear();

@@ -4,7 +4,10 @@
 
 use console::measure_text_width;
 
-use crate::text::{fit_line, shorten_ids, wrap_item};
+use crate::{
+    printable::printable_line,
+    text::{MINUTES_LENGTH, fit_line, is_time, shorten_ids, wrap_item},
+};
 
 /// Spaces between two columns of a table.
 const COLUMN_GAP: usize = 2;
@@ -21,24 +24,30 @@ const ID: &str = "ID";
 /// So much narrower a column of times counts when columns are made narrower: half a time says nothing, and the half of
 /// a name often does.
 const TIME_PREFERENCE: usize = 6;
-/// The length of a time up to its minutes: `2026-01-31T00:00`.
-const MINUTES_LENGTH: usize = 16;
 /// The zone of the times, which their cells on a terminal have no room for.
 const ZONE: &str = " (UTC)";
 
-/// The lines of a table, the headers first. `width` is that of the terminal, if there is one. Each column is as
-/// wide as its widest cell; the last one is not padded. The columns `whole` are not made narrower.
+/// The lines of a table.
+#[derive(Debug)]
+pub struct TableLines {
+    /// The names of the columns; `None` if every cell has the name beside it.
+    pub headers: Option<String>,
+    pub rows: Vec<String>,
+}
+
+/// Lays out a table. `width` is that of the terminal, if there is one. Each column is as wide as its widest cell; the
+/// last one is not padded. The columns `whole` are not made narrower.
 pub fn table_lines(
     headers: &[&str],
     rows: &[Vec<String>],
     whole: &[&str],
     width: Option<usize>,
-) -> Vec<String> {
+) -> TableLines {
     let has_times = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| is_time(cell)));
     let times: Vec<bool> = (0..headers.len()).map(has_times).collect();
     let rows: Vec<Vec<String>> = match width {
         Some(_) => rows.iter().map(|row| row.iter().map(|cell| short_cell(cell)).collect()).collect(),
-        None => rows.to_vec(),
+        None => rows.iter().map(|row| row.iter().map(|cell| whole_cell(cell)).collect()).collect(),
     };
     let mut widths: Vec<usize> = headers.iter().map(|header| measure_text_width(header)).collect();
     for row in &rows {
@@ -56,11 +65,11 @@ pub fn table_lines(
         .collect();
     if let Some(width) = width {
         if width < NARROW_TERMINAL && !fits_unshortened(&widths, width) {
-            return blocks(&titles, &rows, width);
+            return TableLines { headers: None, rows: blocks(&titles, &rows, width) };
         }
         shrink(&mut widths, headers, whole, &times, width);
         if line_width(&widths) > width {
-            return blocks(&titles, &rows, width);
+            return TableLines { headers: None, rows: blocks(&titles, &rows, width) };
         }
     }
     // A column that was made narrower than its title has no room for the zone.
@@ -69,8 +78,11 @@ pub fn table_lines(
             true => title.clone(),
             false => (*header).to_owned(),
         };
-    let titles = titles.iter().zip(headers).zip(&widths).map(fitting).collect();
-    std::iter::once(titles).chain(rows).map(|cells| table_line(&cells, &widths, width)).collect()
+    let titles: Vec<String> = titles.iter().zip(headers).zip(&widths).map(fitting).collect();
+    TableLines {
+        headers: Some(table_line(&titles, &widths, width)),
+        rows: rows.iter().map(|cells| table_line(cells, &widths, width)).collect(),
+    }
 }
 
 /// Makes the widest columns narrower until the table fits, or nothing more can be taken away.
@@ -106,11 +118,11 @@ fn line_width(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + COLUMN_GAP * widths.len().saturating_sub(1)
 }
 
-/// The rows below each other, a line or more for each cell, for a terminal that is too narrow for the columns. There
-/// is a line of its own for the headers as in a table, and cells without a value are left out.
+/// The rows below each other, a line or more for each cell, for a terminal that is too narrow for the columns. Cells
+/// without a value are left out.
 fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> Vec<String> {
     let label_width = headers.iter().map(|header| measure_text_width(header)).max().unwrap_or(0);
-    let mut lines = vec![fit_line(&headers.join(" · "), width)];
+    let mut lines = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         if index > 0 {
             lines.push(String::new());
@@ -196,31 +208,32 @@ fn short_cell(cell: &str) -> String {
     if is_time(cell) {
         return cell[..MINUTES_LENGTH].replace('T', " ");
     }
-    shorten_ids(cell)
+    shorten_ids(&printable_line(cell))
 }
 
-/// Whether the text is a time with seconds, such as `2026-01-31T00:00:00Z`.
-fn is_time(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() > MINUTES_LENGTH
-        && text.is_ascii()
-        && [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')]
-            .iter()
-            .all(|(index, byte)| bytes[*index] == *byte)
+/// A cell where there is no terminal. It has no line breaks either: they would end the row.
+fn whole_cell(cell: &str) -> String {
+    printable_line(cell).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// All lines of a table, the headers first.
+    fn lines_of(headers: &[&str], rows: &[Vec<String>], whole: &[&str], width: Option<usize>) -> Vec<String> {
+        let lines = table_lines(headers, rows, whole, width);
+        lines.headers.into_iter().chain(lines.rows).collect()
+    }
+
     #[test]
     fn names_are_shortened_before_times() {
         let row =
             ["a-rather-long-name-of-a-token", "graph:read graph:write agents:read", "2026-01-31T08:00:00Z"];
         let rows = vec![row.map(str::to_owned).to_vec()];
-        let lines = table_lines(&["NAME", "SCOPES", "CREATED"], &rows, &[], Some(60));
+        let lines = lines_of(&["NAME", "SCOPES", "CREATED"], &rows, &[], Some(60));
         assert!(lines[1].ends_with("2026-01-31 08:00"), "{lines:?}");
-        let lines = table_lines(&["NAME", "SCOPES", "LAST USED"], &rows, &[], Some(44));
+        let lines = lines_of(&["NAME", "SCOPES", "LAST USED"], &rows, &[], Some(44));
         assert!(lines.iter().all(|line| measure_text_width(line) <= 44), "{lines:?}");
     }
 
@@ -237,11 +250,11 @@ mod tests {
     #[test]
     fn a_table_fits_the_terminal_without_breaking_words() {
         for width in [200, 80, 60, 40] {
-            let lines = table_lines(&HEADERS, &runs(), &[], Some(width));
+            let lines = lines_of(&HEADERS, &runs(), &[], Some(width));
             assert!(lines.iter().all(|line| measure_text_width(line) <= width), "{width}: {lines:#?}");
         }
         assert_eq!(
-            table_lines(&HEADERS, &runs(), &[], Some(72)),
+            lines_of(&HEADERS, &runs(), &[], Some(72)),
             [
                 "ID        AGENT       CREATED (UTC)     SUMMARY",
                 "deadbeef  researcher  2026-01-31 10:11  It found three patterns that…",
@@ -252,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_column_that_has_to_be_whole_is_not_made_narrower() {
-        let lines = table_lines(&HEADERS, &runs(), &["SUMMARY"], Some(80));
+        let lines = lines_of(&HEADERS, &runs(), &["SUMMARY"], Some(80));
         assert!(lines[1].ends_with("It found three patterns that fit the knowledge base"), "{lines:#?}");
         assert!(lines.iter().all(|line| measure_text_width(line) <= 80), "{lines:#?}");
     }
@@ -264,9 +277,8 @@ mod tests {
             vec!["def".to_owned(), "–".to_owned(), String::new()],
         ];
         assert_eq!(
-            table_lines(&["ID", "STATUS", "SUMMARY"], &rows, &["STATUS"], Some(30)),
+            lines_of(&["ID", "STATUS", "SUMMARY"], &rows, &["STATUS"], Some(30)),
             [
-                "ID · STATUS · SUMMARY",
                 "ID       abc",
                 "STATUS   paused (step_limit)",
                 "SUMMARY  It found three",
@@ -298,7 +310,7 @@ mod tests {
         assert_eq!(shown(80), ["FROM", "TYPE", "TO", "WRITTEN"]);
         assert_eq!(shown(70), ["FROM", "TYPE", "TO"]);
         let (headers, rows) = without_optional_columns(&headers, &rows, &whole, &optional, 70);
-        let lines = table_lines(&headers, &rows, &whole, Some(70));
+        let lines = lines_of(&headers, &rows, &whole, Some(70));
         assert!(lines[1].starts_with("Person/ada-lovelace  "), "{lines:#?}");
         assert!(lines[1].ends_with("  Machine/analytical-engine"), "{lines:#?}");
     }
@@ -314,7 +326,7 @@ mod tests {
         let lines = |scopes: &str, width| {
             let rows = row(scopes);
             let (headers, rows) = without_optional_columns(&headers, &rows, &whole, &optional, width);
-            table_lines(&headers, &rows, &whole, Some(width))
+            lines_of(&headers, &rows, &whole, Some(width))
         };
         let few = "graph:read agents:read";
         assert_eq!(lines(few, 80)[1], format!("deadbeef  deploys-of-the-website  valid   {few}"));
@@ -325,8 +337,20 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_neither_breaks_its_row_nor_controls_the_terminal() {
+        let rows = [vec!["a\u{1b}[2Jb\r\nc".to_owned(), "d\u{202e}".to_owned()]];
+        for width in [Some(60), Some(20), None] {
+            let shown = lines_of(&["KEY", "STATUS"], &rows, &[], width).join(" ");
+            assert!(
+                shown.contains(r"a\u{1b}[2Jb\r\nc") && shown.contains(r"d\u{202e}"),
+                "{width:?}: {shown}"
+            );
+        }
+    }
+
+    #[test]
     fn cells_are_whole_where_there_is_no_terminal() {
-        let lines = table_lines(&HEADERS, &runs(), &[], None);
+        let lines = lines_of(&HEADERS, &runs(), &[], None);
         assert!(
             lines[1]
                 .starts_with("0198c0de-0000-7000-8000-0000deadbeef  researcher  2026-01-31T10:11:12.123Z")

@@ -98,15 +98,32 @@ fn column_start(plain: &str, column: usize) -> usize {
     plain.len()
 }
 
-/// Whether a word is of use as a whole only: an id or an address, perhaps with punctuation around it.
+/// Whether a word is of use as a whole only: an id, a time or an address, perhaps with punctuation around it.
 fn is_unbreakable(word: &str) -> bool {
-    word.contains("://") || is_id(word.trim_matches(|char: char| !char.is_ascii_alphanumeric()))
+    let bare = word.trim_matches(|char: char| !char.is_ascii_alphanumeric());
+    word.contains("://") || is_id(bare) || (is_time(bare) && bare.len() <= MAX_TIME_LENGTH)
 }
 
 /// The lines of a text without colour codes, wrapped between words. A word that is wider than a line is split, unless it
-/// is an id or an address: that one gets a line of its own.
+/// is an id, a time or an address: that one gets a line of its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     text.lines().flat_map(|line| wrap_line(line, width.max(1))).collect()
+}
+
+/// The length of a time up to its minutes: `2026-01-31T00:00`.
+pub const MINUTES_LENGTH: usize = 16;
+
+/// The length of the longest time: `2026-01-31T00:00:00.123456789+00:00`.
+const MAX_TIME_LENGTH: usize = 35;
+
+/// Whether the text is a time with seconds, such as `2026-01-31T00:00:00Z`.
+pub fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() > MINUTES_LENGTH
+        && text.is_ascii()
+        && [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')]
+            .iter()
+            .all(|(index, byte)| bytes[*index] == *byte)
 }
 
 /// The fewest columns for the text beside a label.
@@ -116,7 +133,7 @@ pub const MIN_TEXT_COLUMNS: usize = 20;
 const TEXT_BELOW_INDENT: usize = 4;
 
 /// The lines of a text after a label. The text is wrapped beside the label, which may have colour codes; below it if
-/// there is an id or an address that does not fit beside the label.
+/// there is an id, a time or an address that does not fit beside the label.
 pub fn wrap_item(label: &str, text: &str, width: usize) -> Vec<String> {
     let indent = measure_text_width(label);
     let beside = width.saturating_sub(indent).max(MIN_TEXT_COLUMNS);
@@ -140,6 +157,12 @@ pub fn with_note(text: &str, note: &str) -> String {
         true => format!("{text}\n{}", note.trim_start_matches([' ', ';'])).trim_end().to_owned(),
         false => format!("{text}{note}"),
     }
+}
+
+/// The text with the lines after its first one indented, such as those that a program of somebody else has printed: they
+/// do not look like lines of this program.
+pub fn indent_lines(text: &str) -> String {
+    text.replace('\n', &format!("\n{:TEXT_BELOW_INDENT$}", ""))
 }
 
 /// Wraps one line. The following lines repeat its indentation.
@@ -286,7 +309,16 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_addresses_are_never_split() {
+    fn the_lines_of_a_reason_are_indented_and_its_note_is_not() {
+        assert_eq!(indent_lines("one"), "one");
+        assert_eq!(
+            with_note(&indent_lines("it ends with:\ngone"), " (now)"),
+            "it ends with:\n    gone\n(now)"
+        );
+    }
+
+    #[test]
+    fn ids_times_and_addresses_are_never_split() {
         assert_eq!(wrap(&format!("see {ID}, then go on"), 20), ["see", &format!("{ID},"), "then go on"]);
         let address = "https://example.com/a/rather/long/path";
         assert_eq!(
@@ -295,6 +327,8 @@ mod tests {
         );
         assert_eq!(wrap_item("  id   ", ID, 40), ["  id", &format!("    {ID}")]);
         assert_eq!(wrap_item("  id   ", ID, 80), [format!("  id   {ID}")]);
+        let time = "2026-01-31T10:11:12.123456Z";
+        assert_eq!(wrap_item("  created      ", time, 40), ["  created", &format!("    {time}")]);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use console::measure_text_width;
 use serde_json::{Map, Value};
 
-use crate::text::{MIN_TEXT_COLUMNS, wrap, wrap_item};
+use crate::{
+    printable::{printable, printable_json, printable_line},
+    text::{MIN_TEXT_COLUMNS, wrap, wrap_item},
+};
 
 /// How much deeper nested values are indented.
 const INDENT: usize = 2;
@@ -21,9 +24,9 @@ pub fn field_lines(fields: &Map<String, Value>, indent: usize, width: Option<usi
 
 fn push_fields(fields: &Map<String, Value>, indent: usize, width: Option<usize>, lines: &mut Vec<String>) {
     let names = fields.iter().filter(|(_, value)| text_of(value).is_some());
-    let widest = names.map(|(name, _)| measure_text_width(&printable(name))).max().unwrap_or(0);
+    let widest = names.map(|(name, _)| measure_text_width(&printable_line(name))).max().unwrap_or(0);
     for (name, value) in fields {
-        let name = printable(name);
+        let name = printable_line(name);
         match text_of(value) {
             Some(text) => {
                 let padding = widest.min(MAX_NAME_WIDTH).saturating_sub(measure_text_width(&name));
@@ -78,13 +81,15 @@ fn push_text(label: &str, text: &str, width: Option<usize>, lines: &mut Vec<Stri
 /// A value that stands beside its name: a text, a number, or a list of words. `None` for one with lines of its own.
 fn text_of(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) if text.trim().is_empty() => Some(value.to_string()),
-        Value::String(text) => Some(printable(text)),
+        Value::String(text) if text.trim().is_empty() => {
+            Some(printable_json(&value.to_string()).into_owned())
+        }
+        Value::String(text) => Some(printable(text).into_owned()),
         Value::Object(fields) if fields.is_empty() => Some("{}".to_owned()),
         Value::Array(items) if items.is_empty() => Some("[]".to_owned()),
         Value::Array(items) => {
             let words = items.iter().map(|item| match item {
-                Value::String(text) if is_word(text) => Some(printable(text)),
+                Value::String(text) if is_word(text) => Some(printable_line(text).into_owned()),
                 Value::Number(_) | Value::Bool(_) | Value::Null => Some(item.to_string()),
                 _ => None,
             });
@@ -98,19 +103,6 @@ fn text_of(value: &Value) -> Option<String> {
 /// Whether a text can be told from the next one of a list in one line.
 fn is_word(text: &str) -> bool {
     !text.trim().is_empty() && !text.contains([',', '\n'])
-}
-
-/// The text without characters that would control the terminal.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '\n' | '\t' => shown.push(char),
-            other if other.is_control() => shown.extend(other.escape_default()),
-            other => shown.push(other),
-        }
-    }
-    shown
 }
 
 #[cfg(test)]
@@ -162,5 +154,6 @@ mod tests {
     #[test]
     fn a_text_does_not_control_the_terminal() {
         assert_eq!(lines(json!({ "a": "x\u{1b}[2Jy\nz" }), None), "  a  x\\u{1b}[2Jy\n     z");
+        assert_eq!(lines(json!({ "a\n": ["x\r\u{202e}", 1] }), None), r"  a\n  x\r\u{202e}, 1");
     }
 }

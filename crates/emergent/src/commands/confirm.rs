@@ -2,16 +2,18 @@
 
 use std::io::IsTerminal;
 
+use super::resolve::LAST;
 use crate::{
     error::{Error, Result},
     output::{self, MIN_COLUMNS},
+    printable::printable,
     text::wrap,
 };
 
 /// Says what a command is about to do with what `last` names, and asks at a terminal: it may be another by now than when
 /// the person looked. Fails if the answer is no.
 pub fn ask_about_last(reference: &str, yes: bool, what: &str) -> Result<()> {
-    if reference != "last" {
+    if reference != LAST {
         return Ok(());
     }
     let answer = if yes { None } else { ask(&format!("{what}?"))? };
@@ -32,7 +34,10 @@ pub fn ask(question: &str) -> Result<Option<bool>> {
     }
     let terminal = console::Term::stderr();
     let columns = usize::from(terminal.size().1).max(MIN_COLUMNS);
-    terminal.write_str(&format!("{} ", wrap(&format!("{question} [y/N]"), columns - 1).join("\n")))?;
+    terminal.write_str(&format!(
+        "{} ",
+        wrap(&format!("{} [y/N]", printable(question)), columns - 1).join("\n")
+    ))?;
     let answer = terminal.read_line()?;
     Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
 }

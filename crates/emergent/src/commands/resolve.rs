@@ -13,6 +13,8 @@ use crate::{
     text::{is_id, short_id},
 };
 
+/// How a person names the newest item.
+pub const LAST: &str = "last";
 /// How many of the newest items are searched for a name or for the end of an id.
 pub(super) const MAX_SEARCHED: usize = 1_000;
 /// How many deleted items are searched for the one that was deleted last. The lists are in the order of creation.
@@ -90,7 +92,7 @@ pub async fn resolve_id(client: &Client, resource: &Resource, reference: &str) -
     if is_id(reference) {
         return Ok(reference.to_ascii_lowercase());
     }
-    let is_last = reference == "last";
+    let is_last = reference == LAST;
     if is_last && resource.path == RELATIONSHIPS.path {
         return newest::newest_relationship(client).await;
     }
@@ -112,7 +114,7 @@ pub async fn resolve_deleted(client: &Client, resource: &Resource, reference: &s
         return Ok(reference.to_ascii_lowercase());
     }
     let mut items: Vec<Value> = client.get_newest(resource.path, MAX_DELETED).await?;
-    if reference == "last" && items.len() >= MAX_DELETED {
+    if reference == LAST && items.len() >= MAX_DELETED {
         return Err(Error::Usage(format!(
             "there are more than {MAX_DELETED} {}s, and which is the last one is not known: name it by its id",
             resource.noun
@@ -203,7 +205,7 @@ fn choose(resource: &Resource, reference: &str, candidates: &[Candidate]) -> Res
             ));
         }
     }
-    if reference == "last" {
+    if reference == LAST {
         return match candidates.first() {
             Some(newest) => Ok(newest.id.clone()),
             None => Err(Error::Usage(format!("there is no {noun} yet, so there is no last one"))),

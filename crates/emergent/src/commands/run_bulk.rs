@@ -13,10 +13,11 @@ use emergent_wire::run_bulk::{
 
 use super::{encode, run::agent_text};
 use crate::{
+    cells::cell,
     client::{Client, Received},
     config::parse_duration,
     error::{Error, Result},
-    output::{self, first_line},
+    output,
 };
 
 /// Which runs.
@@ -200,7 +201,7 @@ fn show_result(result: &BulkRunsView) -> Result<()> {
                 run.agent_name.as_deref().map(agent_text).unwrap_or_default(),
                 run.status.map(|status| status.to_string()).unwrap_or_default(),
                 outcome(run.outcome).to_owned(),
-                first_line(&note, 80),
+                cell(&note, 80),
             ]
         })
         .collect();

@@ -4,10 +4,11 @@ use emergent_wire::tool::{ToolEffect, ToolSource, ToolView};
 
 use super::resolve;
 use crate::{
+    cells::cell,
     client::{Client, Received},
     error::{Error, Result},
     hints,
-    output::{self, bold, first_line},
+    output::{self, bold},
 };
 
 /// How much of a description a list shows where there is no terminal.
@@ -85,7 +86,7 @@ fn print_tools(tools: &[Received<ToolView>]) -> Result<()> {
     let rows: Vec<_> = tools
         .iter()
         .map(|tool| {
-            let description = first_line(&tool.description, MAX_DESCRIPTION_CHARS);
+            let description = cell(&tool.description, MAX_DESCRIPTION_CHARS);
             vec![tool.name.clone(), source_text(tool), effect_text(&tool.effect).to_owned(), description]
         })
         .collect();

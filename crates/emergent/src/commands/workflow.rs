@@ -15,9 +15,10 @@ use super::{
     watch_workflow,
 };
 use crate::{
+    cells::cell,
     client::{Client, Received},
     error::{Error, Result},
-    output::{self, first_line},
+    output,
 };
 
 /// The length of a timestamp up to its seconds: `2026-01-31T00:00:00`.
@@ -173,8 +174,8 @@ fn show_all(workflows: &[Received<WorkflowSummaryView>]) -> Result<()> {
                 workflow.id.to_string(),
                 workflow.status.to_string(),
                 workflow.created_at.to_string().get(..SECONDS_LENGTH).unwrap_or_default().to_owned(),
-                first_line(&workflow.description, 40),
-                first_line(outcome, 60),
+                cell(&workflow.description, 40),
+                cell(outcome, 60),
             ]
         })
         .collect();

@@ -7,10 +7,11 @@ use emergent_wire::product::{
 use serde_json::Value;
 
 use crate::{
+    cells::cell,
     client::Received,
     error::Result,
     hints,
-    output::{self, bold, dim, first_line, green, red},
+    output::{self, bold, dim, green, red},
 };
 
 /// Longer lines are shortened to this many characters.
@@ -24,7 +25,7 @@ fn names(names: &[String]) -> String {
 }
 
 fn yellow(text: &str) -> String {
-    if output::use_colour() { format!("\x1b[33m{text}\x1b[0m") } else { text.to_owned() }
+    output::paint("33", text, output::use_colour())
 }
 
 pub fn print_products(products: &[Received<ProductView>]) -> Result<()> {
@@ -41,7 +42,7 @@ pub fn print_products(products: &[Received<ProductView>]) -> Result<()> {
                     None => source.kind.clone(),
                 },
                 product.updated_at.to_string(),
-                first_line(&product.description, 60),
+                cell(&product.description, 60),
             ]
         })
         .collect();
@@ -59,7 +60,7 @@ pub fn print_updates(updates: &[Received<UpdateView>]) -> Result<()> {
             let state = match (update.available, &update.error) {
                 (true, _) => hints::command(&format!("product upgrade {}", update.name)),
                 (false, None) => "up to date".to_owned(),
-                (false, Some(error)) => first_line(error, MAX_WIDTH),
+                (false, Some(error)) => cell(error, MAX_WIDTH),
             };
             let latest = update.latest.clone().unwrap_or_else(|| "–".to_owned());
             vec![update.name.clone(), update.version.clone(), latest, state]
@@ -197,7 +198,10 @@ fn labelled_uses(uses: &UsesView) -> Vec<(&'static str, String)> {
         .schedules
         .iter()
         .map(|one| ("schedule", format!("{} {} starts {}", one.cron, one.time_zone, one.agent)));
-    let events = uses.events.iter().map(|one| ("event", format!("{} starts {}", one.event, one.agent)));
+    let events = uses.events.iter().map(|one| {
+        let filter = one.filter.as_ref().map(|filter| format!(" with {filter}")).unwrap_or_default();
+        ("event", format!("{}{filter} starts {}", one.event, one.agent))
+    });
     programs.chain(hosts).chain(secrets).chain(schedules).chain(events).collect()
 }
 
@@ -275,7 +279,8 @@ mod tests {
             "warnings": [{ "kind": "own_change", "about": "triage", "message": "your own change …" }],
             "uses": { "programs": [], "hosts": ["https://a.test", "https://b.test"], "schedules": [],
                 "secrets": [{ "name": "KEY", "target": "https://b.test" }],
-                "events": [{ "agent": "triage", "event": "on_document_ingested" }] },
+                "events": [{ "agent": "triage", "event": "on_document_ingested" },
+                    { "agent": "triage", "event": "on_entity_created", "filter": "types [\"Ticket\"]" }] },
             "consent": { "digest": "d", "adds": { "programs": [], "hosts": ["https://b.test"], "schedules": [],
                 "secrets": [{ "name": "KEY", "target": "https://b.test" }], "events": [] } } });
         let plan = serde_json::from_value(plan).unwrap();
@@ -302,6 +307,7 @@ mod tests {
                 "  ? host      https://b.test",
                 "  ? secret    KEY → https://b.test",
                 "    event     on_document_ingested starts triage",
+                "    event     on_entity_created with types [\"Ticket\"] starts triage",
                 "  ? has to be accepted",
             ]
         );

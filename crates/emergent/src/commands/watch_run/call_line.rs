@@ -2,7 +2,7 @@
 
 use console::measure_text_width;
 
-use crate::{output::first_line, text::fit_line};
+use crate::{output::first_line, printable::printable_line, text::fit_line};
 
 /// Where there is no terminal, inputs are shortened to this length, and errors to twice as much.
 const MAX_INPUT_CHARS: usize = 60;
@@ -48,7 +48,7 @@ impl CallLine<'_> {
         let Some(error) = self.error else {
             return (input_text(self.input, rest.saturating_sub(GAP.len())), None);
         };
-        let error = error.lines().next().unwrap_or_default();
+        let error = &*printable_line(error.lines().next().unwrap_or_default());
         // The error matters more: the input gets a third, or what a short error leaves.
         let beside_error = rest.saturating_sub(GAP.len() + measure_text_width(error));
         let input = input_text(self.input, beside_error.max(rest / 3).saturating_sub(GAP.len()));
