@@ -6,7 +6,7 @@ mod received;
 mod requests;
 mod transport;
 
-use std::time::Duration;
+use std::{io::IsTerminal, time::Duration};
 
 use axum::{body::Body, http};
 use bytes::Bytes;
@@ -17,10 +17,10 @@ use tokio::{sync::watch, task::JoinHandle, time::Instant};
 use tower::ServiceExt;
 
 use crate::{
-    config::{Settings, StoreFlags},
+    config::{self, Settings, StoreFlags},
     datadir::{self, LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
-    hints, messages,
+    hints, messages, output,
     server_file::{self, ServerFile},
     services::{self, Services},
 };
@@ -72,6 +72,8 @@ pub struct Client {
     transport: Transport,
     token: String,
     project: Option<String>,
+    /// Where a token came from that somebody gave, for the error of a server that does not know it.
+    token_note: Option<String>,
 }
 
 enum Transport {
@@ -101,12 +103,20 @@ impl Client {
             let token = token.ok_or_else(|| {
                 Error::Usage(format!("`{server}` needs a token: --token, or EMERGENT_TOKEN"))
             })?;
-            return Ok(Self { transport, token, project });
+            let token_note = token_note(flags.token.as_deref(), "give another one");
+            return Ok(Self { transport, token, project, token_note });
         }
-        if access == DataAccess::Existing {
-            check_data_exists(&settings)?;
+        let is_new = lacks_data(&settings);
+        if is_new && access == DataAccess::Existing {
+            let path = settings.data_dir.clone();
+            return Err(Error::NoData { path, start: hints::local_command("serve") });
         }
-        Self::local(&settings, flags.token.clone(), project).await
+        let client = Self::local(&settings, flags.token.clone(), project).await?;
+        // Whoever sits in the wrong folder sees it at once. A script gets no line that only the first call writes.
+        if is_new && client.is_sole_driver() && std::io::stderr().is_terminal() {
+            output::print_notice(&format!("a new data folder `{}` was made", settings.data_dir.display()));
+        }
+        Ok(client)
     }
 
     /// Opens the data folder or database of these settings, or connects to the server that uses it, with
@@ -116,6 +126,8 @@ impl Client {
     }
 
     async fn local(settings: &Settings, token: Option<String>, project: Option<String>) -> Result<Self> {
+        let other = "without it, the command uses the admin token of the data folder";
+        let token_note = token_note(token.as_deref(), other);
         match open_or_connect(settings).await? {
             DataDirOwner::ThisProcess(services) => {
                 messages::set_without_server();
@@ -125,7 +137,7 @@ impl Client {
                     Some(token) => token,
                     None => services.local_token().await?,
                 };
-                Ok(Self { token, transport: Transport::InProcess(services, router), project })
+                Ok(Self { token, transport: Transport::InProcess(services, router), project, token_note })
             }
             DataDirOwner::Server { address, token: admin_token } => {
                 // The server of a folder has other rehearsals only if its own environment says so.
@@ -136,7 +148,7 @@ impl Client {
                 let token =
                     token.ok_or_else(|| Error::Usage("the server needs a token: --token".to_owned()))?;
                 let transport = http_transport(base_url(&address)?, Certificates::AnyOnLoopback)?;
-                Ok(Self { transport, token, project })
+                Ok(Self { transport, token, project, token_note })
             }
         }
     }
@@ -155,7 +167,8 @@ impl Client {
     pub async fn in_process(services: Services) -> Result<Self> {
         let router = emergent_api::router(services.app.clone());
         let token = services.local_token().await?;
-        Ok(Self { token, transport: Transport::InProcess(Box::new(services), router), project: None })
+        let transport = Transport::InProcess(Box::new(services), router);
+        Ok(Self { token, transport, project: None, token_note: None })
     }
 
     /// The same client, naming no project.
@@ -237,7 +250,18 @@ impl Client {
         content_type: Option<&str>,
         content: Content,
     ) -> Result<ApiResponse> {
-        self.send_request(method, path, content_type, &[], content).await?.error_for_status().await
+        let response = self.send_request(method, path, content_type, &[], content).await?;
+        self.check_status(response).await
+    }
+
+    /// Turns an error status into an error, which says where a token came from that is not known.
+    async fn check_status(&self, response: ApiResponse) -> Result<ApiResponse> {
+        response.error_for_status().await.map_err(|error| match (error, &self.token_note) {
+            (Error::Refused { code, message, details }, Some(note)) if code == "unauthorized" => {
+                Error::Refused { code, message: format!("{message}; {note}"), details }
+            }
+            (error, _) => error,
+        })
     }
 
     /// Sends a request with additional headers and returns the response whatever its status.
@@ -298,15 +322,19 @@ impl Client {
     }
 }
 
-/// Fails unless the data folder has a database or a running server, or the database is elsewhere.
-fn check_data_exists(settings: &Settings) -> Result<()> {
+/// Says where a token came from that somebody gave, and what else there is.
+fn token_note(token: Option<&str>, other: &str) -> Option<String> {
+    let is_in_environment = config::env_value("EMERGENT_TOKEN").as_deref() == Some(token?);
+    let source = if is_in_environment { "EMERGENT_TOKEN" } else { "--token" };
+    Some(format!("it is the one of {source}: {other}"))
+}
+
+/// Whether the data folder has neither a database nor a running server, and the database is not elsewhere either.
+fn lacks_data(settings: &Settings) -> bool {
     let path = &settings.data_dir;
     // A path that cannot be looked at, such as one below a file, gets its own error when it is opened.
     let is_missing = matches!(path.join(datadir::DATABASE).try_exists(), Ok(false));
-    if settings.database_url.is_some() || !is_missing || datadir::running_server(path).is_some() {
-        return Ok(());
-    }
-    Err(Error::NoData { path: path.clone(), start: hints::local_command("serve") })
+    settings.database_url.is_none() && is_missing && datadir::running_server(path).is_none()
 }
 
 fn json_content(body: &impl Serialize) -> Result<Content> {
@@ -391,10 +419,26 @@ fn http_transport(base: String, certificates: Certificates) -> Result<Transport>
 pub fn base_url(server: &str) -> Result<String> {
     let base = server.trim_end_matches('/');
     let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
-    if reqwest::Url::parse(&base).is_err() {
+    let is_usable = |url: reqwest::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    if !reqwest::Url::parse(&base).is_ok_and(is_usable) {
         return Err(Error::Usage(format!(
             "`{server}` is not the address of a server, such as http://127.0.0.1:4400"
         )));
     }
     Ok(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_server_is_one_of_http() {
+        assert_eq!(base_url("127.0.0.1:4400/").unwrap(), "http://127.0.0.1:4400");
+        assert_eq!(base_url("https://example.com").unwrap(), "https://example.com");
+        for other in ["ftp://foo", "a b"] {
+            let refused = base_url(other).unwrap_err().to_string();
+            assert!(refused.contains("is not the address of a server, such as http://"), "{refused}");
+        }
+    }
 }

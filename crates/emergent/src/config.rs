@@ -14,7 +14,10 @@ use emergent_executor::webhooks::{self, ServerWebhook};
 use emergent_secrets::Secret;
 use emergent_store::TimeLimits;
 
-use self::environment::{env_bool, env_number, seconds, similarity};
+use self::{
+    environment::{env_bool, env_number, seconds, similarity},
+    file::ConfigFile,
+};
 pub use self::{
     environment::{env_names, env_value, parse_duration},
     file::log_settings,
@@ -102,8 +105,32 @@ impl Settings {
     /// Loads the settings. `listen` is the flag of `emergent serve`.
     pub fn load(store: &StoreFlags, listen: Option<String>) -> Result<Self> {
         let (file, table, path) = file::read()?;
-        check_log_settings()?;
         let origins = SettingOrigins { flags: flag_values(store, listen.as_deref()), file: table };
+        Self::from_file(store, listen, file, path, origins.clone())
+            .map_err(|error| error.naming_source(&origins))
+    }
+
+    /// Refuses a data folder that is a file. Only what uses the folder asks: a command with `--server` does not.
+    pub fn check_data_folder(&self) -> Result<()> {
+        if !self.data_dir.is_file() {
+            return Ok(());
+        }
+        let way_out = match self.origins.place("EMERGENT_DATA_DIR") {
+            Some(place) => format!("{place} has to name a folder"),
+            None => "move it away, or name a folder with --data-dir".to_owned(),
+        };
+        Err(Error::Usage(format!("the data folder `{}` is a file: {way_out}", self.data_dir.display())))
+    }
+
+    /// The settings with those of the file, which was read from `path`.
+    fn from_file(
+        store: &StoreFlags,
+        listen: Option<String>,
+        file: ConfigFile,
+        path: Option<PathBuf>,
+        origins: SettingOrigins,
+    ) -> Result<Self> {
+        check_log_settings()?;
         let data_dir = store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data"));
         let defaults = TimeLimits::default();
         let max_runs = env_number("EMERGENT_MAX_RUNS")?.or(file.max_runs).unwrap_or(DEFAULT_MAX_RUNS);
@@ -240,11 +267,12 @@ fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Optio
         (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
         (None, None) => Ok(None),
         (Some(_), None) => {
-            Err(Error::setting("EMERGENT_TLS_KEY", "is missing; EMERGENT_TLS_CERT needs its key"))
+            Err(Error::setting("EMERGENT_TLS_KEY", "is missing; the certificate needs its key"))
         }
-        (None, Some(_)) => {
-            Err(Error::setting("EMERGENT_TLS_CERT", "is missing; EMERGENT_TLS_KEY is of no use without it"))
-        }
+        (None, Some(_)) => Err(Error::setting(
+            "EMERGENT_TLS_CERT",
+            "is missing; the key is of no use without its certificate",
+        )),
     }
 }
 
@@ -285,6 +313,22 @@ fn flag_values(store: &StoreFlags, listen: Option<&str>) -> BTreeMap<&'static st
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_data_folder_that_is_a_file_is_refused_with_the_place_that_names_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let flags = StoreFlags { data_dir: Some(file.path().to_owned()), database_url: None };
+        let mut settings = Settings::load(&flags, None).unwrap();
+        let refused = |settings: &Settings| settings.check_data_folder().unwrap_err().to_string();
+        let by_flag = refused(&settings);
+        assert!(by_flag.ends_with("is a file: `--data-dir` has to name a folder"), "{by_flag}");
+        settings.origins.flags.clear();
+        let by_default = refused(&settings);
+        assert!(by_default.ends_with("move it away, or name a folder with --data-dir"), "{by_default}");
+        settings.origins.file.insert("data-dir".to_owned(), "x".into());
+        let by_file = refused(&settings);
+        assert!(by_file.ends_with("`data-dir` in `emergent.toml` has to name a folder"), "{by_file}");
+    }
 
     #[test]
     fn flags_win_over_defaults() {

@@ -1,10 +1,11 @@
-//! Errors about the address of the database. They name the flag or the variable that it came from.
+//! Errors about the address of the database. They name the flag, the variable or the file that it came from.
 
 use std::{error::Error as _, io};
 
 use crate::{
     config::{Settings, env_value},
     error::{Error, Result},
+    settings_report,
 };
 
 /// The port of PostgreSQL where a URL names none.
@@ -19,7 +20,7 @@ pub fn check_address(settings: &Settings) -> Result<()> {
     if is_url || has_pairs {
         return Ok(());
     }
-    Err(Error::setting(setting_name(settings), "it must start with postgres://"))
+    Err(setting_error(settings, "it must start with postgres://".to_owned()))
 }
 
 /// The error for a database that could not be opened.
@@ -27,19 +28,18 @@ pub fn describe_open_error(settings: &Settings, error: emergent_store::Error) ->
     if settings.database_url.is_none() {
         return Error::Store(error);
     }
-    let setting = setting_name(settings).to_owned();
     match (&error, io_cause(&error)) {
         (emergent_store::Error::Open { place, .. }, Some(cause)) => {
             let reason =
                 format!("PostgreSQL does not answer at {} ({cause}); does it run there?", server_of(place));
-            Error::Setting { name: setting, reason }
+            setting_error(settings, reason)
         }
         _ => match error.postgres_code().and_then(refusal) {
             Some(reason) => {
                 let reason = format!("{reason} ({})", emergent_net::errors::error_chain(&error));
-                Error::Setting { name: setting, reason }
+                setting_error(settings, reason)
             }
-            None => Error::Database { setting, source: error },
+            None => Error::Database { setting: setting_name(settings), source: error },
         },
     }
 }
@@ -66,16 +66,21 @@ pub fn removal_advice(database_url: &str) -> &'static str {
     }
 }
 
+fn setting_error(settings: &Settings, reason: String) -> Error {
+    Error::Setting { name: setting_name(settings), reason }
+}
+
 /// Where the address of the database comes from.
-fn setting_name(settings: &Settings) -> &'static str {
+fn setting_name(settings: &Settings) -> String {
     let url = settings.database_url.as_deref();
     let flag = settings.origins.flags.get("database-url").map(String::as_str);
-    match () {
+    let name = match () {
         () if env_value("EMERGENT_DATABASE_URL").as_deref() == url => "EMERGENT_DATABASE_URL",
         () if flag == url => "--database-url",
         () if env_value("DATABASE_URL").as_deref() == url => "DATABASE_URL",
-        () => "database-url",
-    }
+        () => return settings_report::named_in_file("database-url"),
+    };
+    format!("`{name}`")
 }
 
 /// The failure of the connection that an error is about, if it is.

@@ -6,19 +6,28 @@ use std::path::Path;
 use clap::{ArgMatches, parser::ValueSource};
 use parking_lot::Mutex;
 
+/// What stands for the token of the command line in a suggested command.
+const TOKEN_FLAG: &str = " --token \"$TOKEN\"";
+
 /// The flags of this process; empty in tests.
-static FLAGS: Mutex<HintFlags> =
-    Mutex::new(HintFlags { data_dir: String::new(), server: String::new(), project: String::new() });
+static FLAGS: Mutex<HintFlags> = Mutex::new(HintFlags {
+    data_dir: String::new(),
+    server: String::new(),
+    project: String::new(),
+    token: String::new(),
+});
 /// The words of the subcommand of this process, such as `run show`; empty in tests.
 static SUBCOMMAND: Mutex<String> = Mutex::new(String::new());
 
 /// The global flags that were given on the command line, each with a leading space. Flags whose value comes
-/// from the environment are left out: the next command has them as well.
+/// from the environment are left out: the next command has them as well. A token is not repeated, because what is
+/// printed is kept and shown to others: a variable stands in its place.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct HintFlags {
     data_dir: String,
     server: String,
     project: String,
+    token: String,
 }
 
 impl HintFlags {
@@ -32,10 +41,12 @@ impl HintFlags {
                 .last()
                 .map_or(String::new(), |value| format!(" {name} {}", quoted(&value.to_string_lossy())))
         };
+        let has_token = matches.value_source("token") == Some(ValueSource::CommandLine);
         Self {
             data_dir: flag("data_dir", "--data-dir"),
             server: flag("server", "--server"),
             project: flag("project", "--project"),
+            token: if has_token { TOKEN_FLAG.to_owned() } else { String::new() },
         }
     }
 }
@@ -70,14 +81,14 @@ pub fn set_location(data_dir: &Path, project: Option<&str>) {
 
 /// A command of this program, such as `run show ID`, with the flags that this process was given.
 pub fn command(text: &str) -> String {
-    let HintFlags { data_dir, server, project } = &*FLAGS.lock();
-    format!("emergent {text}{data_dir}{server}{project}")
+    let HintFlags { data_dir, server, project, token } = &*FLAGS.lock();
+    format!("emergent {text}{data_dir}{server}{project}{token}")
 }
 
-/// The flags of this process that name a data folder or a server.
+/// The flags of this process that name a data folder or a server, and the token for it.
 pub fn location_flags() -> String {
-    let HintFlags { data_dir, server, .. } = &*FLAGS.lock();
-    format!("{data_dir}{server}")
+    let HintFlags { data_dir, server, token, .. } = &*FLAGS.lock();
+    format!("{data_dir}{server}{token}")
 }
 
 /// A command that works on the data folder itself, such as `serve`.
@@ -106,6 +117,7 @@ mod tests {
             .arg(global("data_dir", "data-dir"))
             .arg(global("server", "server").default_value("http://from-elsewhere"))
             .arg(global("project", "project"))
+            .arg(global("token", "token").default_value("from-elsewhere"))
             .subcommand(Command::new("run").subcommand(Command::new("show")));
         HintFlags::from_matches(&command.try_get_matches_from(args).unwrap())
     }
@@ -117,6 +129,13 @@ mod tests {
         assert_eq!(flags(&["emergent", "run", "show", "--data-dir", "my data"]), expected);
         let both = flags(&["emergent", "run", "--server", "http://a:1", "show", "--project", "p"]);
         assert_eq!((both.server.as_str(), both.project.as_str()), (" --server http://a:1", " --project p"));
+    }
+
+    #[test]
+    fn suggestions_have_a_variable_in_the_place_of_a_token_that_was_typed() {
+        let typed = flags(&["emergent", "run", "show", "--token", "emt_secret"]);
+        assert_eq!(typed, HintFlags { token: " --token \"$TOKEN\"".to_owned(), ..HintFlags::default() });
+        assert_eq!(flags(&["emergent", "run", "show"]), HintFlags::default(), "a token from elsewhere");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The flags that this process was given on the command line; empty in tests.
-static FLAGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static FLAGS: Mutex<Vec<GivenFlag>> = Mutex::new(Vec::new());
 /// The names of fields in the files that this process has read.
 static FILE_FIELDS: Mutex<FileFields> = Mutex::new(FileFields::new());
 /// The file that the request is read from.
@@ -30,7 +30,11 @@ static REHEARSALS: Mutex<Option<String>> = Mutex::new(None);
 static WITHOUT_SERVER: Mutex<bool> = Mutex::new(false);
 
 /// The fields whose flag has another name. All others have the name of their flag: `maxSteps` is `--max-steps`.
-const OTHER_NAMES: [(&str, &str); 11] = [
+const OTHER_NAMES: [(&str, &str); 15] = [
+    ("discussions.kind", "discussion-kind"),
+    ("discussions.quorum", "discussion-quorum"),
+    ("discussions.rounds", "discussion-rounds"),
+    ("discussions.threshold", "discussion-threshold"),
     ("documentId", "document"),
     ("group.relationship", "group"),
     ("labels", "label"),
@@ -57,6 +61,21 @@ const NOT_EXTERNAL: &str = "` cannot be started from outside: its visibility is 
 const GIVE_WORKFLOW: &str = "give `workflowId`";
 /// How the API refuses a workflow of the tasks in the graph if there are none.
 const NO_PENDING_TASK: &str = "finds no pending task without a workflow";
+
+/// How the API refuses a boolean in the place of a text.
+const BOOLEAN: &str = "invalid type: boolean `";
+const TEXT_EXPECTED: &str = "expected a string";
+
+/// What stands before the words that a flag accepts, in messages about another word.
+const BEFORE_WORDS: [&str; 3] = ["must be one of ", "is not one of ", "; the types are "];
+
+/// A flag that was typed.
+#[derive(Debug, PartialEq, Eq)]
+struct GivenFlag {
+    /// Its long name.
+    name: String,
+    values: Vec<String>,
+}
 
 /// Remembers the flags of this process for later messages.
 pub fn set_flags(command: &Command, matches: &ArgMatches) {
@@ -108,13 +127,23 @@ pub fn translate(message: &str) -> String {
         false => message.to_owned(),
     };
     let message = name_file_fields(&name_flags(message, &FLAGS.lock()), &FILE_FIELDS.lock());
-    let message = name_commands(&message);
+    let message = name_commands(&explain_booleans(&message));
     match &*REHEARSALS.lock() {
         Some(folders) if message.contains(UNKNOWN_SCRIPT) => {
             name_rehearsals(&message, folders, &script_names(folders))
         }
         _ => message,
     }
+}
+
+/// Says why a word of a file is a boolean: YAML has further words for true and false.
+fn explain_booleans(message: &str) -> String {
+    let lines =
+        message.split('\n').map(|line| match line.contains(BOOLEAN) && line.contains(TEXT_EXPECTED) {
+            true => format!("{line}; put it in quotes: YAML reads y, n, yes, no, on and off as booleans"),
+            false => line.to_owned(),
+        });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Names the folders of rehearsal scripts, and the script that was probably meant.
@@ -190,9 +219,9 @@ fn advice_for_outside(message: &str) -> Option<String> {
     Some(format!("set `visibility: external` in its definition, or start it with `{trigger}`"))
 }
 
-/// The long names of the flags of the subcommand that were typed. A value from the environment or a default is not
-/// what the person can correct in the command.
-fn given_flags(command: &Command, matches: &ArgMatches) -> Vec<String> {
+/// The flags of the subcommand that were typed. A value from the environment or a default is not what the person can
+/// correct in the command.
+fn given_flags(command: &Command, matches: &ArgMatches) -> Vec<GivenFlag> {
     if let Some((name, matches)) = matches.subcommand()
         && let Some(command) = command.find_subcommand(name)
     {
@@ -201,32 +230,56 @@ fn given_flags(command: &Command, matches: &ArgMatches) -> Vec<String> {
     let is_given = |id: &str| {
         matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
+    let values = |id: &str| {
+        let raw = matches.try_get_raw(id).ok().flatten();
+        raw.into_iter().flatten().map(|value| value.to_string_lossy().into_owned()).collect()
+    };
     let given = command.get_arguments().filter(|argument| is_given(argument.get_id().as_str()));
-    given.filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
+    let flags = given.filter_map(|argument| Some((argument.get_long()?, argument.get_id().as_str())));
+    flags.map(|(name, id)| GivenFlag { name: name.to_owned(), values: values(id) }).collect()
 }
 
-/// Replaces the fields that a message begins a line with by the flags that set them. Other fields, such as those of
-/// a file, stay.
-fn name_flags(message: &str, flags: &[String]) -> String {
+/// Replaces the fields that a message begins a line with by the flags that set them, and adds the word that was probably
+/// meant. Other fields, such as those of a file, stay.
+fn name_flags(message: &str, flags: &[GivenFlag]) -> String {
     let lines = message.split('\n').map(|line| {
         let text = line.trim_start();
         let (indent, rest) = line.split_at(line.len() - text.len());
-        let Some((field, reason)) = rest.strip_prefix('`').and_then(|rest| rest.split_once("`: ")) else {
-            return line.to_owned();
-        };
-        let flag = flag_of_field(field);
-        match flags.contains(&flag) {
-            true => format!("{indent}--{flag}: {reason}"),
-            false => line.to_owned(),
+        let field = rest.strip_prefix('`').and_then(|rest| rest.split_once("`: "));
+        let named = field.and_then(|(field, reason)| {
+            let names = names_of_field(field);
+            Some((flags.iter().find(|flag| names.contains(&flag.name))?, reason))
+        });
+        match named {
+            Some((flag, reason)) => {
+                format!("{indent}--{}: {reason}{}", flag.name, nearest_word(reason, &flag.values))
+            }
+            None => line.to_owned(),
         }
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn flag_of_field(field: &str) -> String {
-    if let Some((_, flag)) = OTHER_NAMES.iter().find(|(name, _)| *name == field) {
-        return (*flag).to_owned();
-    }
+/// `; did you mean …?` for a value that is none of the words that a message lists, unless the message says so itself.
+fn nearest_word(message: &str, values: &[String]) -> String {
+    let list = BEFORE_WORDS.iter().find_map(|begin| Some(message.split_once(begin)?.1));
+    let Some(list) = list.filter(|_| !message.contains("did you mean")) else { return String::new() };
+    let words = list.split([',', ';']).map(|word| word.trim().trim_matches('`'));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty() && !word.contains(' ')).collect();
+    let typed = values.iter().flat_map(|value| value.split(',')).map(str::trim);
+    let unknown = typed.filter(|value| !words.contains(value));
+    let mut suggestions = unknown.map(|value| suggestion(value, words.iter().copied()));
+    suggestions.find(|suggestion| !suggestion.is_empty()).unwrap_or_default()
+}
+
+/// The long names that the flag of a field may have.
+fn names_of_field(field: &str) -> Vec<String> {
+    let other = OTHER_NAMES.iter().find(|(name, _)| *name == field);
+    other.map(|(_, flag)| (*flag).to_owned()).into_iter().chain([with_hyphens(field)]).collect()
+}
+
+/// The name of a field as that of a flag: `maxSteps` is `max-steps`.
+fn with_hyphens(field: &str) -> String {
     field.chars().fold(String::new(), |mut flag, letter| {
         if letter.is_ascii_uppercase() {
             flag.push('-');
@@ -242,9 +295,43 @@ mod tests {
 
     use super::*;
 
+    fn flag(name: &str, values: &[&str]) -> GivenFlag {
+        GivenFlag { name: name.to_owned(), values: values.iter().map(|value| (*value).to_owned()).collect() }
+    }
+
+    #[test]
+    fn a_misspelt_word_of_a_flag_is_answered_with_the_nearest_one() {
+        let flags = [flag("kind", &["aproval"]), flag("types", &["run,grph"]), flag("status", &["xyz"])];
+        let check = |message, expected| assert_eq!(name_flags(message, &flags), expected);
+        check(
+            "`kind`: must be one of approval, question, client_tool",
+            "--kind: must be one of approval, question, client_tool; did you mean `approval`?",
+        );
+        check(
+            "`types`: has the unknown type `grph`; the types are run, graph",
+            "--types: has the unknown type `grph`; the types are run, graph; did you mean `graph`?",
+        );
+        check("`status`: must be one of pending, decided", "--status: must be one of pending, decided");
+        let told = "must be one of `approval`, or two; did you mean `approval`?";
+        check(&format!("`kind`: {told}"), &format!("--kind: {told}"));
+    }
+
+    #[test]
+    fn a_word_that_yaml_reads_as_a_boolean_is_to_be_put_in_quotes() {
+        let refused = "`tasks[0].key`: invalid type: boolean `false`, expected a string";
+        assert_eq!(
+            explain_booleans(&format!("{refused}\n`tasks[1].title`: is required")),
+            format!(
+                "{refused}; put it in quotes: YAML reads y, n, yes, no, on and off as booleans\n`tasks[1].title`: is required"
+            )
+        );
+        let other = "`dryRun`: invalid type: string \"no\", expected true or false";
+        assert_eq!(explain_booleans(other), other);
+    }
+
     #[test]
     fn a_field_is_named_by_the_flag_that_was_typed() {
-        let flags = ["depth", "as-of", "limit"].map(str::to_owned);
+        let flags = ["depth", "as-of", "limit"].map(|name| flag(name, &[]));
         let check = |message, expected| assert_eq!(name_flags(message, &flags), expected);
         check("`maxDepth`: must be 0 to 16", "--depth: must be 0 to 16");
         check("`asOf`: expected a time", "--as-of: expected a time");
@@ -345,7 +432,7 @@ mod tests {
         let command = Command::new("emergent").subcommand(Command::new("graph").subcommand(traverse));
         let given =
             |args: &[&str]| given_flags(&command, &command.clone().try_get_matches_from(args).unwrap());
-        assert_eq!(given(&["emergent", "graph", "traverse", "x", "--type", "a"]), ["type"]);
-        assert_eq!(given(&["emergent", "graph", "traverse", "x", "--depth", "2"]), ["depth"]);
+        assert_eq!(given(&["emergent", "graph", "traverse", "x", "--type", "a"]), [flag("type", &["a"])]);
+        assert_eq!(given(&["emergent", "graph", "traverse", "x", "--depth", "2"]), [flag("depth", &["2"])]);
     }
 }

@@ -56,7 +56,7 @@ impl Serve {
         let listener = TcpListener::bind(&settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         if let Some(files) = &settings.tls {
-            server::check_tls(files).map_err(|error| Error::setting("EMERGENT_TLS_CERT", error))?;
+            server::check_tls(files).map_err(|error| settings.setting_error("EMERGENT_TLS_CERT", error))?;
         }
         let services = open_when_released(&settings).await?;
         // A command that works on the same database does not know the settings of the server, so only a server says
@@ -72,7 +72,9 @@ impl Serve {
         if settings.model.is_some()
             && let Err(error) = services.executor.models().choose(None)
         {
-            warn!("no agent can use the model of EMERGENT_MODEL: {error}");
+            let name = settings.origins.name_in_file("EMERGENT_MODEL");
+            let name = name.as_deref().unwrap_or("EMERGENT_MODEL");
+            warn!("no agent can use the model of {name}: {error}");
         }
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
         services.app.set_listen_address(address, settings.tls.is_some());

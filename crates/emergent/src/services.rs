@@ -49,6 +49,7 @@ pub struct Services {
 /// Opens the data folder or database of these settings, brings its schema up to date and creates what a
 /// first start needs: keys, admin token, default project and built-in packs.
 pub async fn open_services(settings: &Settings) -> Result<Services> {
+    settings.check_data_folder()?;
     let data = match &settings.database_url {
         Some(_) => DataDir::open_shared(&settings.data_dir)?,
         None => {
@@ -57,20 +58,13 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         }
     };
     let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
-    let models = Models::from_settings(&settings.models()).map_err(Error::Models)?;
+    let models = models(settings)?;
     let coordination = settings.coordination()?;
     if let Some(judge) = &coordination.judge {
         // As for `EMERGENT_MODEL`: a key may be set later, but a provider that there is not would fail each question.
-        let unknown = |error: emergent_llm::Error| Error::setting("EMERGENT_JUDGE_MODEL", error.to_string());
+        let unknown = |error: emergent_llm::Error| settings.setting_error("EMERGENT_JUDGE_MODEL", error);
         models.check_provider(judge).map_err(unknown)?;
     }
-    // Each built-in product has a scripted model, so it can be tried without a key: `rehearsal/<product>`.
-    for product in emergent_products::builtin::ALL {
-        let script = Script::parse(product.rehearsal).map_err(|error| Error::setting(product.name, error))?;
-        models.add_script(product.name, script);
-    }
-    let (name, script) = demo::SCRIPT;
-    models.add_script(name, Script::parse(script).map_err(|error| Error::setting(name, error))?);
     database_error::check_address(settings)?;
     let opened = Db::open_with(settings.database(), settings.time_limits).await;
     let db = opened.map_err(|error| database_error::describe_open_error(settings, error))?;
@@ -146,6 +140,19 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
         admin_token_ended,
         token_is_new,
     })
+}
+
+/// The models that these settings configure, and the scripted ones of this program.
+pub fn models(settings: &Settings) -> Result<Models> {
+    let models = Models::from_settings(&settings.models()).map_err(|error| settings.models_error(error))?;
+    // Each built-in product has a scripted model, so it can be tried without a key: `rehearsal/<product>`.
+    for product in emergent_products::builtin::ALL {
+        let script = Script::parse(product.rehearsal).map_err(|error| Error::setting(product.name, error))?;
+        models.add_script(product.name, script);
+    }
+    let (name, script) = demo::SCRIPT;
+    models.add_script(name, Script::parse(script).map_err(|error| Error::setting(name, error))?);
+    Ok(models)
 }
 
 /// Refuses to create an embedded database in the folder of a server on PostgreSQL: somebody who forgot the address of

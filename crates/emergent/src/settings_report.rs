@@ -14,6 +14,38 @@ pub struct SettingOrigins {
     pub file: toml::Table,
 }
 
+impl SettingOrigins {
+    /// The name of the setting with this variable if its value is from `emergent.toml`; `None` otherwise.
+    pub fn name_in_file(&self, variable: &str) -> Option<String> {
+        let (name, source) = self.source(variable)?;
+        (source == SettingSource::File).then(|| named_in_file(name))
+    }
+
+    /// How a message names the place that has the value of the setting with this variable: the flag, the variable or the
+    /// file. `None` for a default.
+    pub fn place(&self, variable: &str) -> Option<String> {
+        let (name, source) = self.source(variable)?;
+        match source {
+            SettingSource::Flag => Some(format!("`--{name}`")),
+            SettingSource::Environment => Some(format!("`{variable}`")),
+            SettingSource::File => Some(named_in_file(name)),
+            SettingSource::Default => None,
+        }
+    }
+
+    /// The name of the setting with this variable, and where its value is from.
+    fn source(&self, variable: &str) -> Option<(&'static str, SettingSource)> {
+        let (name, ..) = DEFINITIONS.iter().find(|definition| definition.1 == variable)?;
+        let (_, source) = find_value(name, variable, self, env_value(variable));
+        Some((*name, source))
+    }
+}
+
+/// How a message names a setting whose value is from `emergent.toml`.
+pub fn named_in_file(name: &str) -> String {
+    format!("`{name}` in `emergent.toml`")
+}
+
 /// What may be shown of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Visibility {
@@ -224,6 +256,16 @@ mod tests {
                 "the environment variable EMERGENT_ALOW_STDIO is not a setting and is ignored; did you mean `EMERGENT_ALLOW_STDIO`?"
             ]
         );
+    }
+
+    #[test]
+    fn an_error_about_a_value_of_the_file_names_its_key() {
+        let file: toml::Table = "judge-model = \"nonsense\"".parse().unwrap();
+        let origins = SettingOrigins { file, ..SettingOrigins::default() };
+        let named =
+            |variable| crate::error::Error::setting(variable, "why").naming_source(&origins).to_string();
+        assert_eq!(named("EMERGENT_JUDGE_MODEL"), "`judge-model` in `emergent.toml` cannot be used: why");
+        assert_eq!(named("EMERGENT_MODEL"), "`EMERGENT_MODEL` cannot be used: why");
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Client {
         let content = json_content(body)?;
         let json = Some("application/json");
         let response = self.send_request(http::Method::POST, path, json, &headers, content).await?;
-        let response = response.error_for_status().await?;
+        let response = self.check_status(response).await?;
         if response.headers.contains_key("idempotency-replayed") {
             output::print_notice("This request was sent before with the same key: nothing more was started.");
         }

@@ -58,6 +58,7 @@ pub use resolve::suggestion;
 
 use std::{io::Read, path::Path};
 
+use emergent_domain::foreign_json;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
 use crate::error::{Error, Result};
@@ -96,7 +97,7 @@ pub fn encode(text: &str) -> String {
 
 /// Reads a file; `-` is standard input.
 fn read_text_file(path: &Path) -> Result<String> {
-    let failed = |source| Error::File { path: path.to_owned(), source };
+    let failed = |source| Error::input_file(path, source);
     if path.as_os_str() != "-" {
         return std::fs::read_to_string(path).map_err(failed);
     }
@@ -107,7 +108,7 @@ fn read_text_file(path: &Path) -> Result<String> {
 
 /// Reads JSON from a file; `-` is standard input.
 fn read_json_file<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    serde_json::from_str(&read_text_file(path)?)
+    foreign_json::from_str(&read_text_file(path)?)
         .map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use emergent_domain::{text::counted, time::Timestamp};
+use emergent_domain::{foreign_json::ForeignValue, text::counted, time::Timestamp};
 use emergent_wire::trigger::{
     EventTriggerView, FiringView, ScheduleView, TriggerName, TriggersView, UpdateTrigger,
 };
@@ -18,10 +18,10 @@ use super::{
     paused_schedule::warn_if_paused,
 };
 use crate::{
+    cells::cell,
     client::{Client, Received},
     error::{Error, Result},
-    hints, messages,
-    output::{self, first_line},
+    hints, messages, output,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -225,7 +225,7 @@ fn print_name(trigger: &Received<TriggerName>, what: &str, as_json: bool) -> Res
 /// Reads a trigger from a file. The fields of the workflow may be those of a manifest (`blocked_by`) or of the API
 /// (`blockedBy`). The server names the errors of their values.
 fn read_trigger(path: &Path) -> Result<Value> {
-    let failed = |source| Error::File { path: path.to_owned(), source };
+    let failed = |source| Error::input_file(path, source);
     let mut text = String::new();
     if path.as_os_str() == "-" {
         std::io::stdin().lock().read_to_string(&mut text).map_err(failed)?;
@@ -233,7 +233,7 @@ fn read_trigger(path: &Path) -> Result<Value> {
         text = std::fs::read_to_string(path).map_err(failed)?;
     }
     messages::remember_file(path);
-    let mut body: Value = serde_saphyr::from_str(&text)
+    let ForeignValue(mut body) = serde_saphyr::from_str(&text)
         .map_err(|error| Error::Usage(format!("`{}` cannot be read: {error}", path.display())))?;
     if let Some(dispatch) = body.get_mut("dispatch") {
         messages::remember_fields(dispatch);
@@ -320,7 +320,7 @@ fn filter_text(trigger: &EventTriggerView) -> String {
         let value = condition.value.as_ref().unwrap_or(&Value::Null);
         parts.push(format!("{} {} {value}", condition.path, condition.op));
     }
-    if parts.is_empty() { "always".to_owned() } else { first_line(&parts.join("; "), 80) }
+    if parts.is_empty() { "always".to_owned() } else { cell(&parts.join("; "), 80) }
 }
 
 /// Why the events of a trigger wait; `None` if none waits for a run to end.

@@ -28,6 +28,25 @@ impl Settings {
         }
     }
 
+    /// The error for a setting that cannot be used; it names the variable, or the key in the file.
+    pub fn setting_error(&self, variable: &str, reason: impl ToString) -> Error {
+        Error::setting(variable, with_nearest_provider(&reason.to_string())).naming_source(&self.origins)
+    }
+
+    /// The error for models that cannot be set up. One about a value of the file names its key.
+    pub fn models_error(&self, error: emergent_llm::Error) -> Error {
+        let text = with_nearest_provider(&error.to_string());
+        let error = match error {
+            emergent_llm::Error::Config(_) => emergent_llm::Error::Config(text.clone()),
+            other => other,
+        };
+        let named = text.strip_prefix('`').and_then(|text| text.split_once("`: "));
+        match named.filter(|(variable, _)| self.origins.name_in_file(variable).is_some()) {
+            Some((variable, reason)) => self.setting_error(variable, reason),
+            None => Error::Models(error),
+        }
+    }
+
     /// Describes every setting in force and its source, without secret values.
     pub fn describe(&self) -> Vec<SettingView> {
         describe_settings(&self.origins, &self.data_dir)
@@ -38,6 +57,7 @@ impl Settings {
         emergent_graph::cleanup::CleanupSettings { deleted_project_retention }
     }
 
+    /// How MCP servers are reached. The server calls this when it starts, before it starts any program.
     pub fn external_servers(&self) -> emergent_tools::remote::RemoteSettings {
         let hidden = self.hidden_from_programs(env_value("GOOGLE_APPLICATION_CREDENTIALS"));
         // No program runs yet, so the links on the way to these files are still those of the operator.
@@ -68,7 +88,7 @@ impl Settings {
     pub fn coordination(&self) -> Result<emergent_coordination::Settings> {
         let judge = self.judge_model.as_deref().map(|text| {
             let model = text.parse::<ModelConfig>();
-            model.map_err(|error| Error::setting("EMERGENT_JUDGE_MODEL", error.to_string()))
+            model.map_err(|error| self.setting_error("EMERGENT_JUDGE_MODEL", error))
         });
         Ok(emergent_coordination::Settings {
             max_tasks: self.max_tasks,
@@ -87,7 +107,7 @@ impl Settings {
     }
 
     pub fn embedder(&self) -> Result<EmbedderSpec> {
-        self.embeddings.parse().map_err(|source| Error::setting("EMERGENT_EMBEDDINGS", source))
+        self.embeddings.parse().map_err(|source| self.setting_error("EMERGENT_EMBEDDINGS", source))
     }
 
     /// How the models of agents are reached. Keys come from the environment only, because a configuration

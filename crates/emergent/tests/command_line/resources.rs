@@ -144,7 +144,7 @@ fn the_settings_of_a_project_are_shown_and_set() {
     let json = json_of(home.run(&["project", "show", "research", "--json"]));
     assert_eq!((&json["autoDispatch"], &json["discussions"]["rounds"]), (&json!(true), &json!(2)));
     assert!(failed(&update(&[])).contains("nothing to change"));
-    assert!(failed(&update(&["--discussion-kind", "chat"])).contains("discussions.kind"));
+    assert!(failed(&update(&["--discussion-kind", "chat"])).contains("--discussion-kind"));
     assert!(failed(&update(&["--discussion-rounds", "many"])).contains("--discussion-rounds"));
     // Without a name it is the project of the command.
     assert!(command_output(home.run(&["project", "show"])).starts_with("default  "));
