@@ -76,7 +76,8 @@ async fn doctor_tells_how_external_servers_and_their_secrets_stand() {
     assert!(fix.ends_with("emergent secret set STORY_TOKEN"), "{fix}");
     let fix = line(&told, "✗ mcp servers", &["`gone`"]);
     assert!(fix.contains("emergent mcp-server inspect gone") && fix.contains("--enabled false"), "{fix}");
-    line(&told, "✗ mcp servers", &["`stories`", "STORY_TOKEN"]);
+    // The finding about the secret says what to do, once.
+    line(&told, "– mcp servers", &["`stories` needs STORY_TOKEN"]);
     line(&told, "✓ mcp servers", &["`off` is switched off"]);
     assert!(!told.contains("UNUSED"), "what is switched off needs nothing: {told}");
     line(&told, "✓ secrets", &["0 set", "secret-key"]);
@@ -226,8 +227,23 @@ fn doctor_asks_the_providers_of_models_also_where_no_server_runs() {
     let fix = line(&told, "✗ models", &["openai does not work"]);
     assert!(fix.contains("OPENAI_API_KEY"), "{fix}");
     assert!(!told.contains("a-key-that-is-refused"), "{told}");
-    line(&told, "! address", &["is in use", "emergent serve --listen ADDRESS --data-dir 'my data'"]);
+    line(
+        &told,
+        "! address",
+        &["is in use by another program", "emergent serve --listen ADDRESS --data-dir 'my data'"],
+    );
     assert!(!home.folder().join("my data").exists(), "looking changes nothing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_knows_the_server_of_another_folder_at_its_address() {
+    let other = Home::sqlite();
+    let server = other.start().await;
+    let address = server.url().strip_prefix("http://").expect("an address");
+    let home = Home::sqlite().with("EMERGENT_LISTEN", address);
+    let (told, well) = doctor(&home);
+    assert!(well, "{told}");
+    line(&told, "! address", &[address, "is in use by an Emergent server of another data folder (version "]);
 }
 
 #[test]
@@ -379,6 +395,21 @@ fn a_setting_of_a_used_folder_that_is_wrong_is_told_once() {
     assert_eq!(told.matches("`EMERGENT_JUDGE_MODEL` cannot be used").count(), 1, "{told}");
 }
 
+#[test]
+fn a_script_that_cannot_be_read_is_told_with_what_to_do() {
+    let home = Home::sqlite();
+    let folder = home.data().join("rehearsals");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("broken.yaml"), "rules: [").expect("a file");
+    let agent = json!({ "name": "player", "model": { "provider": "rehearsal", "name": "broken" } });
+    write(&home, "player.json", &agent);
+    let applied = home.run(&["agent", "apply", "player.json"]);
+    let warned = String::from_utf8_lossy(&applied.stderr).into_owned();
+    assert!(warned.contains("! player cannot start: ") && warned.contains("broken.yaml"), "{warned}");
+    let fix = line(&doctor(&home).0, "! agents", &["`player` cannot start", "broken.yaml"]);
+    assert!(fix.contains("correct that file") && fix.contains("`emergent agent edit player`"), "{fix}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_script_that_is_missing_is_told_when_its_agent_is_saved_and_by_doctor() {
     let home = Home::sqlite();
@@ -386,7 +417,7 @@ async fn a_script_that_is_missing_is_told_when_its_agent_is_saved_and_by_doctor(
     write(&home, "player.json", &agent);
     let applied = home.run(&["agent", "apply", "player.json"]);
     let warned = String::from_utf8_lossy(&applied.stderr).into_owned();
-    assert!(warned.contains("warning: model: there is no rehearsal script `lost`"), "{warned}");
+    assert!(warned.contains("! player cannot start: there is no rehearsal script `lost`"), "{warned}");
     line(&doctor(&home).0, "! agents", &["`player` cannot start: there is no rehearsal script `lost`"]);
     let server = home.start().await;
     line(&doctor(&home).0, "! agents", &["`player` cannot start", "`lost`"]);

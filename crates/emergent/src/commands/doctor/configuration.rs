@@ -41,12 +41,11 @@ fn tls(settings: &Settings) -> Option<Finding> {
     Some(match server::check_tls(files) {
         Ok(()) => ok_finding("tls", format!("{} and its key can be used", files.certificate.display())),
         Err(error) => {
-            let found = Error::setting("EMERGENT_TLS_CERT", error).describe();
-            problem_finding(
-                "tls",
-                found,
-                "correct EMERGENT_TLS_CERT and EMERGENT_TLS_KEY, or the files they name",
-            )
+            let found = settings.setting_error("EMERGENT_TLS_CERT", error).describe();
+            let [certificate, key] = ["EMERGENT_TLS_CERT", "EMERGENT_TLS_KEY"].map(|variable| {
+                settings.origins.name_in_file(variable).unwrap_or_else(|| variable.to_owned())
+            });
+            problem_finding("tls", found, format!("correct {certificate} and {key}, or the files they name"))
         }
     })
 }
@@ -56,7 +55,7 @@ fn judge(settings: &Settings) -> Result<(), Error> {
     let Some(judge) = settings.coordination()?.judge else { return Ok(()) };
     // What keeps the models from being set up is in the section about them.
     let Ok(models) = Models::from_settings(&settings.models()) else { return Ok(()) };
-    models.check_provider(&judge).map_err(|error| Error::setting("EMERGENT_JUDGE_MODEL", error))
+    models.check_provider(&judge).map_err(|error| settings.setting_error("EMERGENT_JUDGE_MODEL", error))
 }
 
 /// A warning for each folder that a setting names and that cannot be read. The first recording makes its folder.

@@ -17,6 +17,7 @@ use crate::{
 };
 
 /// How findings name a project: not at all when there is only one.
+#[derive(Default)]
 pub struct ProjectLabel {
     name: Option<String>,
 }
@@ -146,11 +147,12 @@ async fn check_projects(
         let label = ProjectLabel { name: (projects.len() > 1).then(|| project.name.clone()) };
         client = client.in_project(&project.id.to_string());
         let mcp_servers: Vec<McpServerView> = client.get_all_pages("/api/admin/mcp-servers").await?;
-        let (count, missing) = secrets::check_secrets(&client, &label, &mcp_servers).await?;
+        let (count, missing, of_secrets) = secrets::check_secrets(&client, &label, &mcp_servers).await?;
         secret_count += count;
-        findings.extend(missing);
-        findings.extend(servers::check_servers(&client, &label, &mcp_servers).await?);
-        findings.extend(agents::check_agents(&client, &label, &mcp_servers, models).await?);
+        findings.extend(of_secrets);
+        findings.extend(servers::check_servers(&client, &label, &mcp_servers, &missing).await?);
+        let servers = agents::Servers { all: &mcp_servers, missing_secrets: &missing };
+        findings.extend(agents::check_agents(&client, &label, &servers, models).await?);
         findings.extend(packs::check_packs(&client, &label).await?);
         findings.extend(products::check_products(&client, &label).await?);
         findings.extend(triggers::check_triggers(&client, &label, models).await?);

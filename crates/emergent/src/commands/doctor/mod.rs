@@ -2,6 +2,7 @@
 //! problem. A running server is asked, because its settings and its reach count; without one, the checks run in
 //! this process.
 
+mod address;
 mod agents;
 mod configuration;
 mod contents;
@@ -15,7 +16,7 @@ mod triggers;
 mod usable_models;
 
 use serde::Serialize;
-pub use usable_models::UsableModels;
+pub use usable_models::{MODEL_FIELD, UsableModels, fix_of_model_warning};
 
 use crate::{
     build_info,
@@ -23,6 +24,7 @@ use crate::{
     config::{Settings, StoreFlags},
     error::{Error, Result},
     output,
+    text::indent_lines,
 };
 
 /// The section of settings, which are printed as a table.
@@ -99,16 +101,14 @@ async fn check_server(server: &ServerFlags, store: &StoreFlags, address: &str) -
         Ok(client) => client,
         Err(error) => return vec![problem_finding("server", error.describe(), fix)],
     };
-    let mut findings = vec![ok_finding("server", address)];
-    findings.extend(check_client(client, fix).await);
-    findings
+    check_client(client, address, fix).await
 }
 
-/// Checks what a server says about itself, then its projects.
-async fn check_client(client: Client, fix: &str) -> Vec<Finding> {
+/// Checks what the server at this address says about itself, then its projects.
+async fn check_client(client: Client, address: &str, fix: &str) -> Vec<Finding> {
     let (mut findings, settings, models) = match server_state::load(&client).await {
         Ok(Some(state)) => (
-            server_state::findings(&state),
+            server_state::findings(address, &state),
             server_state::settings(&state.settings),
             Some(UsableModels::from_server(&state)),
         ),
@@ -141,23 +141,21 @@ async fn check_local(store: &StoreFlags) -> Vec<Finding> {
     findings.extend(setup::exposed_secrets(&settings));
     let (database, data) = setup::database(&settings, data_dir).await;
     findings.push(database);
-    let (server, is_running) = setup::server(&settings).await;
-    let address = server.found.trim_end_matches("answers").to_owned();
+    let (server, address) = setup::server(&settings).await;
     findings.push(server);
     // What the server of the folder says about itself counts more than the settings of this terminal.
-    if is_running && let Ok(client) = Client::for_data_dir(&settings).await {
-        let mut of_server = check_client(client, "look at the server's log").await;
-        // What the server says takes the place of what was found from outside; it does not say its address.
-        for finding in of_server.iter_mut().filter(|finding| finding.found.starts_with("answers, ")) {
-            finding.found.insert_str(0, &address);
-        }
+    if let Some(address) = address
+        && let Ok(client) = Client::for_data_dir(&settings).await
+    {
+        let of_server = check_client(client, &address, "look at the server's log").await;
+        // What the server says takes the place of what was found from outside.
         findings.retain(|finding| of_server.iter().all(|other| other.what != finding.what));
         findings.extend(server_state::ignored_variables(&settings.describe()));
         findings.extend(of_server);
         return findings;
     }
     findings.splice(of_configuration..of_configuration, configuration::check(&settings));
-    findings.push(setup::address(&settings));
+    findings.push(address::check(&settings).await);
     findings.push(setup::embeddings(&settings).await);
     let (of_models, models) = setup::models(&settings).await;
     findings.extend(of_models);
@@ -182,7 +180,8 @@ fn print(findings: &[Finding], as_json: bool) -> Result<()> {
             Mark::Neutral => "–",
             Mark::Warning => "!",
         };
-        output::print_item(&format!("{mark} {:<14} ", finding.what), &finding.found)?;
+        // A reason of a server may have several lines.
+        output::print_item(&format!("{mark} {:<14} ", finding.what), &indent_lines(&finding.found))?;
         if let Some(fix) = &finding.fix {
             output::print_item(&format!("  {:<14} ", ""), &format!("→ {fix}"))?;
         }

@@ -8,20 +8,22 @@ use emergent_wire::{mcp_server::McpServerView, secret::SecretView};
 use super::{Finding, contents::ProjectLabel, problem_finding};
 use crate::{client::Client, error::Result};
 
-/// The number of secrets of the project, and a finding for each missing one.
+/// The secrets that servers refer to and that are not set, by the name of the server.
+pub type MissingSecrets = BTreeMap<String, BTreeSet<String>>;
+
+/// The number of secrets of the project, the missing ones, and a finding for each of these.
 pub async fn check_secrets(
     client: &Client,
     label: &ProjectLabel,
     servers: &[McpServerView],
-) -> Result<(usize, Vec<Finding>)> {
+) -> Result<(usize, MissingSecrets, Vec<Finding>)> {
     let secrets: Vec<SecretView> = client.get("/api/admin/secrets").await?.data().await?;
     let names: BTreeSet<&str> = secrets.iter().map(|secret| secret.name.as_str()).collect();
-    let mut findings = Vec::new();
+    let (mut findings, mut of_servers) = (Vec::new(), MissingSecrets::new());
     for server in servers.iter().filter(|server| server.enabled) {
-        for missing in referenced_secrets(server.url.is_some(), &server.env, server.headers.as_ref())
-            .iter()
-            .filter(|name| !names.contains(name.as_str()))
-        {
+        let referenced = referenced_secrets(server.url.is_some(), &server.env, server.headers.as_ref());
+        for missing in referenced.iter().filter(|name| !names.contains(name.as_str())) {
+            of_servers.entry(server.name.clone()).or_default().insert(missing.clone());
             let found = format!(
                 "the MCP server `{}` mentions {missing}, which is not set{}",
                 server.name,
@@ -34,7 +36,12 @@ pub async fn check_secrets(
             ));
         }
     }
-    Ok((secrets.len(), findings))
+    Ok((secrets.len(), of_servers, findings))
+}
+
+/// The names of secrets in a sentence.
+pub fn listed(names: &BTreeSet<String>) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(" and ")
 }
 
 /// The names of the secrets that a server's `env` and headers refer to. The headers of a server with a URL

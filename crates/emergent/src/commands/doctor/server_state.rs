@@ -10,6 +10,7 @@ use super::{Finding, neutral_finding, ok_finding, problem_finding, warning_findi
 use crate::{
     client::Client,
     error::{Error, Result},
+    settings_report,
 };
 
 /// How the finding about the configuration of a running server begins.
@@ -35,12 +36,12 @@ pub async fn load(client: &Client) -> Result<Option<DiagnosticsView>> {
     }
 }
 
-/// The findings about a server, without its settings.
-pub fn findings(state: &DiagnosticsView) -> Vec<Finding> {
+/// The findings about the server at this address, without its settings.
+pub fn findings(server: &str, state: &DiagnosticsView) -> Vec<Finding> {
     let commit = state.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
     let file = state.config_file.clone().unwrap_or_else(|| "no emergent.toml".to_owned());
     let mut findings = vec![
-        ok_finding("server", format!("answers, version {}{commit}", state.version)),
+        ok_finding("server", format!("{server} answers, version {}{commit}", state.version)),
         ok_finding("configuration", format!("{SERVER_CONFIGURATION}: {file}")),
     ];
     findings.extend(address(&state.listen));
@@ -104,7 +105,37 @@ fn models(state: &DiagnosticsView) -> Vec<Finding> {
     if let Some(model) = &state.model {
         findings.push(ok_finding("models", format!("{model} for everything")));
     }
+    findings.extend(judge(&state.models, &state.settings, state.model.as_deref()));
     findings
+}
+
+/// Whether the model that judges can be called; `None` without one. `for_all` is the model that takes its place as well.
+pub fn judge(
+    providers: &[ModelProviderView],
+    settings: &[SettingView],
+    for_all: Option<&str>,
+) -> Option<Finding> {
+    let is_judge = |setting: &&SettingView| {
+        setting.variable == "EMERGENT_JUDGE_MODEL" && setting.source != SettingSource::Default
+    };
+    let setting = settings.iter().find(is_judge)?;
+    let judge = setting.value.as_deref().filter(|_| for_all.is_none())?;
+    let mut parts = judge.split('/');
+    let provider = parts.next().filter(|name| *name != "record").or_else(|| parts.next())?;
+    let provider = providers.iter().find(|known| known.provider == provider)?;
+    if provider.configured {
+        return Some(ok_finding("models", format!("{judge} judges")));
+    }
+    let found =
+        format!("{judge}, which judges, needs {}", provider.setting.as_deref().unwrap_or("its provider"));
+    let name = match setting.source {
+        SettingSource::File => settings_report::named_in_file(&setting.name),
+        _ => setting.variable.clone(),
+    };
+    let fix = format!(
+        "make that provider usable, or set {name} to a model of a configured provider, or not at all"
+    );
+    Some(problem_finding("models", found, fix))
 }
 
 /// A finding for each configured provider, and one that lists the others. `model` is the one for everything.
@@ -127,7 +158,7 @@ pub fn providers(
             false => names.join(" and "),
         };
         let fix = format!("check {names}, and that the provider can be reached from the server");
-        findings.push(probed("models", &provider.provider, &provider.probe, &fix));
+        findings.push(probed("models", &described(&provider.provider), &provider.probe, &fix));
     }
     let others: Vec<String> = providers
         .iter()
@@ -138,6 +169,23 @@ pub fn providers(
         findings.push(neutral_finding("models", format!("not configured: {}", others.join(", "))));
     }
     findings
+}
+
+/// What the providers are that call no model.
+const NO_MODELS: [(&str, &str); 2] = [
+    ("rehearsal", "scripts that stand for a model, and need no key"),
+    (
+        "a2a",
+        "agents of other systems that work in the place of a model, added with `emergent mcp-server add`",
+    ),
+];
+
+/// A provider, with what it is if its name says nothing to somebody who knows only models.
+fn described(provider: &str) -> String {
+    match NO_MODELS.iter().find(|(name, _)| *name == provider) {
+        Some((_, what)) => format!("{provider}: {what}"),
+        None => provider.to_owned(),
+    }
 }
 
 /// The settings with the address of a provider.
@@ -206,6 +254,26 @@ mod tests {
     use super::*;
     use crate::commands::doctor::Mark;
 
+    #[test]
+    fn a_judge_without_its_key_is_a_problem() {
+        let judge = |model: &str, for_all: Option<&str>| {
+            let probe = json!({ "status": "not_probed", "message": null, "millis": 0 });
+            let provider = |name: &str, configured: bool| -> ModelProviderView {
+                let view = json!({ "provider": name, "configured": configured, "setting": "GEMINI_API_KEY", "probe": probe });
+                serde_json::from_value(view).unwrap()
+            };
+            let setting: SettingView = serde_json::from_value(json!({ "name": "judge-model",
+                "variable": "EMERGENT_JUDGE_MODEL", "value": model, "secret": false, "isSet": true,
+                "source": "environment" }))
+            .unwrap();
+            super::judge(&[provider("google", false), provider("rehearsal", true)], &[setting], for_all)
+        };
+        let missing = judge("google/x", None).unwrap();
+        assert_eq!((missing.ok, &*missing.found), (false, "google/x, which judges, needs GEMINI_API_KEY"));
+        assert!(judge("rehearsal/echo", None).unwrap().ok);
+        assert!(judge("google/x", Some("rehearsal/echo")).is_none(), "the model for everything judges");
+    }
+
     fn state(model_probe: Value) -> DiagnosticsView {
         let fine = json!({ "status": "ok", "message": null, "millis": 3 });
         serde_json::from_value(json!({
@@ -233,14 +301,27 @@ mod tests {
 
     #[test]
     fn a_probe_that_failed_is_a_problem_with_its_reason_and_a_fix() {
-        let well = findings(&state(json!({ "status": "ok", "message": null, "millis": 120 })));
+        let well = findings("http://db:1", &state(json!({ "status": "ok", "message": null, "millis": 120 })));
+        assert_eq!(well[0].found, "http://db:1 answers, version 1.2.3 (abc1234)");
         assert!(well.iter().all(|finding| finding.ok), "{well:?}");
-        let wrong = findings(&state(json!({ "status": "failed", "message": "401 wrong key", "millis": 9 })));
+        let wrong = findings(
+            "http://db:1",
+            &state(json!({ "status": "failed", "message": "401 wrong key", "millis": 9 })),
+        );
         let problems: Vec<_> = wrong.iter().filter(|finding| !finding.ok).collect();
         assert_eq!(problems.len(), 1);
         assert!(problems[0].found.contains("openai does not work: 401 wrong key"), "{problems:?}");
         assert!(problems[0].fix.as_deref().unwrap().contains("OPENAI_API_KEY"), "{problems:?}");
         assert!(wrong.iter().any(|finding| finding.found.contains("tokens travel in the clear")));
+    }
+
+    #[test]
+    fn a_provider_that_calls_no_model_is_named_with_what_it_is() {
+        let probe = json!({ "status": "not_probed", "message": null, "millis": 0 });
+        let view = json!({ "provider": "a2a", "configured": true, "setting": null, "probe": probe });
+        let found = providers(&[serde_json::from_value(view).unwrap()], &[], None);
+        assert!(found[0].found.starts_with("a2a: agents of other systems"), "{found:?}");
+        assert_eq!(described("openai"), "openai");
     }
 
     #[test]

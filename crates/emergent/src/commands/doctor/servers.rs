@@ -7,7 +7,12 @@ use emergent_wire::mcp_server::{InspectionView, McpServerView, McpToolView};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{Finding, contents::ProjectLabel, ok_finding, problem_finding};
+use super::{
+    Finding,
+    contents::ProjectLabel,
+    neutral_finding, ok_finding, problem_finding,
+    secrets::{MissingSecrets, listed},
+};
 use crate::{client::Client, error::Result, text::with_note};
 
 const SECTION: &str = "mcp servers";
@@ -18,8 +23,9 @@ pub async fn check_servers(
     client: &Client,
     label: &ProjectLabel,
     servers: &[McpServerView],
+    missing: &MissingSecrets,
 ) -> Result<Vec<Finding>> {
-    let results = join_all(servers.iter().map(|server| check_server(client, label, server))).await;
+    let results = join_all(servers.iter().map(|server| check_server(client, label, server, missing))).await;
     let mut findings = Vec::new();
     for result in results {
         findings.extend(result?);
@@ -27,7 +33,12 @@ pub async fn check_servers(
     Ok(findings)
 }
 
-async fn check_server(client: &Client, label: &ProjectLabel, server: &McpServerView) -> Result<Vec<Finding>> {
+async fn check_server(
+    client: &Client,
+    label: &ProjectLabel,
+    server: &McpServerView,
+    missing: &MissingSecrets,
+) -> Result<Vec<Finding>> {
     let (name, suffix, flag) = (&server.name, label.suffix(), label.project_flag());
     match server.status.as_str() {
         "disabled" => return Ok(vec![ok_finding(SECTION, format!("`{name}` is switched off{suffix}"))]),
@@ -48,6 +59,11 @@ async fn check_server(client: &Client, label: &ProjectLabel, server: &McpServerV
                 SECTION,
                 format!("`{name}` answers, MCP {protocol}, {}{suffix}", counted(tools, "tool")),
             )
+        }
+        // The finding about the secret says what to do.
+        Err(_) if missing.contains_key(name) => {
+            let secrets = listed(&missing[name]);
+            neutral_finding(SECTION, format!("`{name}` needs {secrets} before it can be used{suffix}"))
         }
         Err(reason) => {
             let circuit_breaker = match server.left_alone_until {

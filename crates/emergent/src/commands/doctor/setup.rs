@@ -33,6 +33,10 @@ const DAMAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// created: a check must not leave a database behind that later commands would use.
 pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
     let path = settings.data_dir.display().to_string();
+    if let Err(error) = settings.check_data_folder() {
+        let fix = "name a folder with --data-dir, or move the file away";
+        return (problem_finding("data folder", error.describe(), fix), None);
+    }
     if !settings.data_dir.exists() {
         let finding = match check_creatable(&settings.data_dir) {
             Ok(()) => ok_finding("data folder", format!("{path} (made at the first start)")),
@@ -115,6 +119,9 @@ pub async fn database(settings: &Settings, data_dir: Option<DataDir>) -> (Findin
             "correct what the line above names; the page `installation` of the documentation sets up PostgreSQL"
         }
     };
+    if let Err(error) = database_error::check_address(settings) {
+        return (problem_finding("database", error.describe(), fix), DataLocation::None);
+    }
     match Db::open(settings.database()).await {
         Ok(db) if embedded => match undamaged(&settings.data_dir.join(datadir::DATABASE)) {
             Ok(finding) => (finding, DataLocation::Local(db)),
@@ -165,10 +172,10 @@ pub enum DataLocation {
     Local(Db),
 }
 
-/// Checks whether a server runs on the data folder and responds. The flag is true when it does.
-pub async fn server(settings: &Settings) -> (Finding, bool) {
+/// Checks whether a server runs on the data folder and responds. Returns its address when it does.
+pub async fn server(settings: &Settings) -> (Finding, Option<String>) {
     let Some(found) = server_file::read(&settings.data_dir) else {
-        return (ok_finding("server", "none on this data folder"), false);
+        return (ok_finding("server", "none on this data folder"), None);
     };
     let address = found.address.clone();
     if !found.has_database(settings.database_url.as_deref()) {
@@ -176,47 +183,27 @@ pub async fn server(settings: &Settings) -> (Finding, bool) {
         let state = if found.is_running { "runs" } else { "ran" };
         let text =
             format!("none on this database; the one of the data folder, {address}, {state} on {database}");
-        return (ok_finding("server", text), false);
+        return (ok_finding("server", text), None);
     }
     if !found.is_running && found.database.is_some() {
-        return (ok_finding("server", format!("none (the last one listened on {address})")), false);
+        return (ok_finding("server", format!("none (the last one listened on {address})")), None);
     }
     let response = match client::http_client(&address, client::Certificates::AnyOnLoopback) {
         Ok(client) => client.get(format!("{address}/health")).send().await,
         Err(error) => {
             let fix = "look at this machine's certificates";
-            return (problem_finding("server", error.describe(), fix), false);
+            return (problem_finding("server", error.describe(), fix), None);
         }
     };
     match response {
         Ok(response) if response.status().is_success() => {
-            (ok_finding("server", format!("{address} answers")), true)
+            (ok_finding("server", format!("{address} answers")), Some(address))
         }
         Ok(response) => {
             let found = format!("{address} answers {}", response.status());
-            (problem_finding("server", found, "look at the server's log"), false)
+            (problem_finding("server", found, "look at the server's log"), None)
         }
-        Err(_) => (ok_finding("server", format!("none (the last one listened on {address})")), false),
-    }
-}
-
-/// Checks whether a server could listen on the address of the settings.
-pub fn address(settings: &Settings) -> Finding {
-    let listen = &settings.listen;
-    match std::net::TcpListener::bind(listen) {
-        Ok(_) => ok_finding("address", format!("{listen} is free for a server")),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => warning_finding(
-            "address",
-            format!(
-                "{listen} is in use by another program; `{}` chooses another address",
-                hints::local_command("serve --listen ADDRESS")
-            ),
-        ),
-        Err(error) => problem_finding(
-            "address",
-            format!("a server could not listen on {listen}: {error}"),
-            "correct EMERGENT_LISTEN, or `listen` in emergent.toml",
-        ),
+        Err(_) => (ok_finding("server", format!("none (the last one listened on {address})")), None),
     }
 }
 
@@ -226,13 +213,14 @@ pub async fn models(settings: &Settings) -> (Vec<Finding>, Option<UsableModels>)
     let models = match Models::from_settings(&settings.models()) {
         Ok(models) => models,
         Err(error) => {
-            let found = Error::Models(error).describe();
+            let found = settings.models_error(error).describe();
             return (vec![problem_finding("models", found, "correct the setting it names")], None);
         }
     };
     let probes = models.status().into_iter().map(|provider| probe_provider(&models, provider));
     let providers = futures_util::future::join_all(probes).await;
     let mut findings = server_state::providers(&providers, &settings.describe(), settings.model.as_deref());
+    findings.extend(server_state::judge(&providers, &settings.describe(), settings.model.as_deref()));
     let usable = Some(UsableModels::without_server(settings.model.clone(), &providers));
     let Some(model_for_all) = &settings.model else { return (findings, usable) };
     let chosen = model_for_all.parse().map_err(|error| format!("{error}"));

@@ -28,6 +28,19 @@ const MODEL_FIX: &str =
 const NAME_FIX: &str =
     "correct the `model` of its definition, or start the server with EMERGENT_MODEL=provider/name";
 
+/// The field of the warnings about the models of agents. All others are about tools.
+pub const MODEL_FIELD: &str = "model";
+/// What a provider says of a script or a recording that it cannot read.
+const UNREADABLE: &str = " cannot be used: ";
+
+/// What to do about a warning that an agent has no model. `edit` is the command that changes the agent. One about a
+/// script that is missing says so itself.
+pub fn fix_of_model_warning(reason: &str, edit: &str) -> Option<String> {
+    reason
+        .contains(UNREADABLE)
+        .then(|| format!("correct that file, or give the agent another model with `{edit}`"))
+}
+
 /// The providers of a server, and its model for everything.
 pub struct UsableModels {
     /// Whether a server runs, which has to be started again to know of a changed setting.
