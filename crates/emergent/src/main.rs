@@ -193,7 +193,7 @@ fn main() -> std::process::ExitCode {
     let parser = usage::fit(command(), output::terminal_width());
     let matches = match parser.clone().try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => return usage_error::report(error),
+        Err(error) => return usage_error::report(&parser, error),
     };
     hints::set_flags(&matches);
     messages::set_flags(&parser, &matches);
@@ -255,6 +255,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::ExtractDocument { .. } => Ok(()),
         Command::Product(product) => product.run(&cli.server, &cli.store, json).await,
         Command::Agent(agent) => {
+            agent.check_input()?;
             let client = connect(agent.data_access()).await?;
             agent.run(&client, json).await
         }
@@ -269,6 +270,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Discussion(discussion) => discussion.run(&connect(Existing).await?, json).await,
         Command::Inbox(inbox) => inbox.run(&connect(Existing).await?, json).await,
         Command::Budget(budget) => {
+            budget.check_input()?;
             let client = connect(budget.data_access()).await?;
             budget.run(&client, json).await
         }
@@ -279,34 +281,41 @@ async fn run(cli: Cli) -> Result<()> {
             graph.run(&client, json).await
         }
         Command::Object(object) => {
+            object.check_input()?;
             let client = connect(object.data_access()).await?;
             object.run(&client, json).await
         }
         Command::Relationship(relationship) => relationship.run(&connect(Existing).await?, json).await,
         Command::Document(document) => {
+            document.check_input()?;
             let client = connect(document.data_access()).await?;
             document.run(&client, json).await
         }
         Command::Pack(pack) => {
+            pack.check_input()?;
             let client = connect(pack.data_access()).await?;
             pack.run(&client, json).await
         }
         Command::Tool(tool) => tool.run(&connect(Existing).await?, json).await,
         Command::Token(token) => {
+            token.check_input()?;
             let client = connect(token.data_access()).await?;
             token.run(client, cli.server.project.as_deref(), json).await
         }
         Command::LoginLink => commands::login_link::run(&connect(Existing).await?, json).await,
         Command::Audit(audit) => audit.run(&connect(Existing).await?, json).await,
         Command::McpServer(server) => {
+            server.check_input()?;
             let client = connect(server.data_access()).await?;
             server.run(&client, json).await
         }
         Command::Secret(secret) => {
+            let secret = secret.read_value()?;
             let client = connect(secret.data_access()).await?;
             secret.run(&client, json).await
         }
         Command::Project(project) => {
+            project.check_input()?;
             let client = connect(project.data_access()).await?;
             project.run(&client, json).await
         }

@@ -67,7 +67,7 @@ pub async fn trigger_notes(graph: &Graph, executor: &Executor) -> Result<String>
         let agent = agents.iter().find(|agent| agent.id == trigger.agent);
         if let Some(agent) = agent.filter(|agent| !has_model(agent)) {
             notes.push_str(&format!(
-                "  Without a model, the agent {} does not start\n  at {}: each time is refused.\n",
+                "  The agent {} has no model, so it does not start\n  at {}.\n",
                 agent.definition.name, trigger.event
             ));
         }

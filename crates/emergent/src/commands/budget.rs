@@ -10,7 +10,7 @@ use super::{
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
-    output,
+    messages, output,
 };
 
 const PATH: &str = "/api/coordination/budgets";
@@ -45,15 +45,22 @@ impl Budget {
         }
     }
 
+    /// Refuses input that cannot be sent, before a data folder is made for it.
+    pub fn check_input(&self) -> Result<()> {
+        let Budget::Set { usd, tokens, none, .. } = self else { return Ok(()) };
+        if !none && usd.is_none() && tokens.is_none() {
+            return Err(Error::Usage(
+                "give --usd, --tokens or both; --none takes the limits away".to_owned(),
+            ));
+        }
+        let limit = PutBudget { agent: None, usd: *usd, tokens: *tokens }.limit();
+        limit.map(drop).map_err(|invalid| Error::Usage(messages::translate(&invalid.to_string())))
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let budgets: Received<BudgetsView> = match self {
             Budget::Show => client.get(PATH).await?.data().await?,
-            Budget::Set { agent, usd, tokens, none } => {
-                if !none && usd.is_none() && tokens.is_none() {
-                    return Err(Error::Usage(
-                        "give --usd, --tokens or both; --none takes the limits away".to_owned(),
-                    ));
-                }
+            Budget::Set { agent, usd, tokens, .. } => {
                 let before = match (usd, tokens) {
                     (Some(_), None) | (None, Some(_)) => {
                         let budgets: Received<BudgetsView> = client.get(PATH).await?.data().await?;

@@ -1,6 +1,9 @@
 //! `emergent document`: adds, lists, searches, shows and deletes documents.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
 
 use axum::http::StatusCode;
 use bytes::Bytes;
@@ -9,8 +12,9 @@ use emergent_wire::document::DocumentView;
 use futures_util::stream;
 
 use super::{
+    confirm::ask_about_last,
     encode,
-    resolve::{DOCUMENTS, resolve_id},
+    resolve::{DOCUMENTS, LAST, resolve_id},
     search::ChunkSearch,
 };
 use crate::{
@@ -63,6 +67,9 @@ pub enum Document {
     Delete {
         /// A title, an id, the end of an id, or `last`
         document: String,
+        /// With `last`, delete it without asking
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -80,11 +87,22 @@ impl Document {
         }
     }
 
-    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+    /// Refuses input that cannot be sent, before a data folder is made for it.
+    pub fn check_input(&self) -> Result<()> {
         match self {
             Document::Add { files, title, .. } if files.len() > 1 && title.is_some() => {
                 Err(Error::Usage("--title is for a single file".to_owned()))
             }
+            Document::Add { files, .. } => files.iter().try_for_each(|file| match File::open(file) {
+                Ok(_) => Ok(()),
+                Err(source) => Err(Error::input_file(file, source)),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        match self {
             Document::Add { files, title, mime_type, source_url, metadata } => {
                 let (mut added, mut known) = (Vec::new(), Vec::new());
                 for file in &files {
@@ -134,9 +152,14 @@ impl Document {
                     None => print_document(&found),
                 }
             }
-            Document::Delete { document } => {
+            Document::Delete { document, yes } => {
                 let id = resolve_id(client, &DOCUMENTS, &document).await?;
-                client.delete(&format!("/api/documents/{}", encode(&id))).await?;
+                let path = format!("/api/documents/{}", encode(&id));
+                if document == LAST {
+                    let found: Received<DocumentView> = client.get(&path).await?.data().await?;
+                    ask_about_last(&document, yes, &format!("delete the document {}", found.title))?;
+                }
+                client.delete(&path).await?;
                 if as_json {
                     return output::print_json(&serde_json::json!({ "id": id, "deleted": true }));
                 }
@@ -184,8 +207,7 @@ async fn upload(
     file: &Path,
     fields: &[(&str, Option<&str>)],
 ) -> Result<(Received<DocumentView>, bool)> {
-    let content =
-        tokio::fs::read(file).await.map_err(|source| Error::File { path: file.to_owned(), source })?;
+    let content = tokio::fs::read(file).await.map_err(|source| Error::input_file(file, source))?;
     let boundary = format!("emergent-{}", uuid::Uuid::now_v7().simple());
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let body = form_body(&boundary, &name, &content, fields);

@@ -1,6 +1,7 @@
 //! Lets a person change a text in the editor of `$VISUAL` or `$EDITOR`.
 
 use std::{
+    io::IsTerminal,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -10,6 +11,8 @@ use crate::{
     error::{Error, Result},
 };
 
+/// The editor where no variable names one.
+const DEFAULT_EDITOR: &str = "vi";
 /// What a shell ends with if it does not find a program.
 const COMMAND_NOT_FOUND: i32 = 127;
 
@@ -36,9 +39,24 @@ pub fn write_private_file(folder: &Path, name: &str, content: &str) -> Result<Pa
     Ok(path)
 }
 
+/// The command of the editor. The default one needs a terminal; one that was chosen may be a script.
+fn choose_editor(chosen: Option<String>, has_terminal: bool) -> Result<String> {
+    match chosen {
+        Some(editor) => Ok(editor),
+        None if has_terminal => Ok(DEFAULT_EDITOR.to_owned()),
+        None => Err(Error::Usage(
+            "an edit needs a terminal, or $EDITOR with a command that needs none; nothing was changed"
+                .to_owned(),
+        )),
+    }
+}
+
 /// Runs the editor and waits until it is closed.
 pub fn open_editor(file: &Path) -> Result<()> {
-    let editor = env_value("VISUAL").or_else(|| env_value("EDITOR")).unwrap_or_else(|| "vi".to_owned());
+    let editor = choose_editor(
+        env_value("VISUAL").or_else(|| env_value("EDITOR")),
+        std::io::stdin().is_terminal() && std::io::stdout().is_terminal(),
+    )?;
     // The variable may have arguments, such as `code --wait`, so a shell splits it.
     let status = Command::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
@@ -57,4 +75,17 @@ pub fn open_editor(file: &Path) -> Result<()> {
     Err(Error::Usage(format!(
         "the editor `{editor}` ended with {status}, so nothing was changed; $EDITOR chooses another one"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_terminal_an_edit_needs_an_editor_that_was_chosen() {
+        assert_eq!(choose_editor(None, true).unwrap(), "vi");
+        assert_eq!(choose_editor(Some("sed -i s/a/b/".to_owned()), false).unwrap(), "sed -i s/a/b/");
+        let refused = choose_editor(None, false).unwrap_err().to_string();
+        assert!(refused.contains("needs a terminal, or $EDITOR"), "{refused}");
+    }
 }

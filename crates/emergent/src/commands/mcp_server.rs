@@ -3,6 +3,7 @@
 use std::{io::Read, path::PathBuf};
 
 use emergent_domain::{
+    foreign_json,
     mcp_server::{ToolStatus, TransportKind},
     text::counted,
 };
@@ -16,12 +17,13 @@ use super::{
     resolve::{MCP_SERVERS, resolve_id},
 };
 use crate::{
+    cells::cell,
     client::{Client, DataAccess, Received},
     error::{Error, Result},
     hints, messages,
-    output::{self, duration, first_line, green, red},
+    output::{self, duration, green, red},
     progress,
-    text::with_note,
+    text::{indent_lines, with_note},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -114,6 +116,14 @@ impl McpServer {
         match self {
             McpServer::Add { .. } => DataAccess::Create,
             _ => DataAccess::Existing,
+        }
+    }
+
+    /// Refuses input that cannot be sent, before a data folder is made for it.
+    pub fn check_input(&self) -> Result<()> {
+        match self {
+            McpServer::Add { file } if file.as_os_str() != "-" => read_description(file).map(drop),
+            _ => Ok(()),
         }
     }
 
@@ -281,10 +291,9 @@ fn read_description(file: &PathBuf) -> Result<Value> {
         std::io::stdin().read_to_string(&mut text)?;
         text
     } else {
-        std::fs::read_to_string(file)
-            .map_err(|error| Error::Usage(format!("could not read `{}`: {error}", file.display())))?
+        std::fs::read_to_string(file).map_err(|source| Error::input_file(file, source))?
     };
-    let mut value: Value = serde_json::from_str(&text)
+    let mut value: Value = foreign_json::from_str(&text)
         .map_err(|error| Error::Usage(format!("`{}` is not JSON: {error}", file.display())))?;
     messages::remember_file(file);
     messages::remember_fields(&value);
@@ -344,7 +353,7 @@ fn explain_status(server: &McpServerView) -> Result<()> {
     let name = &server.name;
     if let Some(error) = &server.last_error {
         let since = server.last_error_at.map(|at| format!(" ({at})")).unwrap_or_default();
-        let failure = with_note(&format!("{name} {error}"), &since);
+        let failure = with_note(&format!("{name} {}", indent_lines(error)), &since);
         output::print_item(&format!("{} ", red("✗")), &failure)?;
     }
     if server.held_back > 0 {
@@ -367,11 +376,7 @@ fn show(server: &McpServerView) -> Result<()> {
     let mut rows = vec![("at", target_label(server)), ("status", server.status.clone())];
     if let Some(error) = &server.last_error {
         let since = server.last_error_at.map(|at| format!(" ({at})")).unwrap_or_default();
-        let failure = match error.contains('\n') {
-            true => with_note(error, &since),
-            false => format!("{}{since}", red(error)),
-        };
-        rows.push(("last error", failure));
+        rows.push(("last error", with_note(&indent_lines(error), &since)));
     }
     rows.push(("tools", format!("{}, {} held back", server.tool_count, server.held_back)));
     if server.conflicts > 0 {
@@ -401,7 +406,7 @@ fn show_inspection(server: &McpServerView, inspection: &InspectionView) -> Resul
     let name = &server.name;
     if !inspection.reachable {
         let error = inspection.error.as_deref().unwrap_or_default();
-        output::print_item(&format!("{} ", red("✗")), &format!("{name} {error}"))?;
+        output::print_item(&format!("{} ", red("✗")), &format!("{name} {}", indent_lines(error)))?;
         if server.transport == TransportKind::Stdio && error.contains(NO_ANSWER) {
             let set = hints::command(&format!("mcp-server set {} --timeout 180", hints::quoted(name)));
             let advice = format!(
@@ -461,7 +466,7 @@ fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>, with_digest:
 
 /// The first line of what a tool says it does.
 fn short_description(tool: &McpToolView) -> String {
-    first_line(&tool.description, MAX_DESCRIPTION_CHARS)
+    cell(&tool.description, MAX_DESCRIPTION_CHARS)
 }
 
 /// The servers with a tool of the same name, besides the one of this tool.

@@ -1,5 +1,6 @@
 //! `emergent object`: lists, creates, changes, deletes and restores objects of the graph.
 
+use emergent_domain::{foreign_json, object::check_type};
 use emergent_wire::{
     object::{CreateObject, ObjectView, UpdateObject},
     pack::PackView,
@@ -12,13 +13,13 @@ use super::{
     graph::{object_name, resolve_object, show_object},
     newest::label,
     object_types::warn_of_unknown_types,
-    resolve::{DELETED_OBJECTS, resolve_deleted},
+    resolve::{DELETED_OBJECTS, LAST, resolve_deleted},
     run_bulk::parse_optional_time,
 };
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
-    hints, output,
+    hints, messages, output,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -120,7 +121,7 @@ impl Content {
     fn properties(&self) -> Result<Map<String, Value>> {
         let mut properties = match &self.properties_json {
             None => Map::new(),
-            Some(text) => serde_json::from_str(text)
+            Some(text) => foreign_json::from_str(text)
                 .map_err(|error| Error::Usage(format!("--properties is not a JSON object: {error}")))?,
         };
         properties.extend(parse_properties(&self.properties)?);
@@ -139,7 +140,7 @@ pub fn parse_properties(pairs: &[String]) -> Result<Map<String, Value>> {
 
 /// JSON where the text is JSON, else the text itself.
 fn property_value(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+    foreign_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 impl Object {
@@ -149,6 +150,14 @@ impl Object {
             Object::Create { .. } => DataAccess::Create,
             _ => DataAccess::Existing,
         }
+    }
+
+    /// Refuses input that cannot be sent, before a data folder is made for it.
+    pub fn check_input(&self) -> Result<()> {
+        let Object::Create { object_type, key, key_flag, content } = self else { return Ok(()) };
+        refuse_key_in_type(object_type, key.as_deref().or(key_flag.as_deref()))?;
+        check_type(object_type).map_err(|invalid| Error::Usage(messages::translate(&invalid.to_string())))?;
+        content.properties().map(drop)
     }
 
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
@@ -186,7 +195,6 @@ impl Object {
             }
             Object::Create { object_type, key, key_flag, content } => {
                 let key = key.or(key_flag);
-                check_type(&object_type, key.as_deref())?;
                 let body = CreateObject {
                     type_: object_type,
                     key,
@@ -226,7 +234,7 @@ impl Object {
             Object::Delete { object, yes, expected_version } => {
                 let id = resolve_object(client, &object).await?;
                 let mut expected = expected_version;
-                if object == "last" {
+                if object == LAST {
                     let shown: Received<ObjectView> =
                         client.get(&format!("/api/graph/objects/{id}")).await?.data().await?;
                     let name = object_name(&shown.properties).map(|name| format!(" ({name})"));
@@ -247,9 +255,20 @@ impl Object {
                     true => encode(&object),
                     false => resolve_deleted(client, &DELETED_OBJECTS, &object).await?,
                 };
-                let path = format!("/api/graph/objects/{reference}/restore");
+                let path = format!("/api/graph/objects/{reference}");
+                // A restore of a live object changes nothing. A deleted one is not found.
+                let live: Option<Received<ObjectView>> = match client.get(&path).await {
+                    Ok(response) => Some(response.data().await?),
+                    Err(_) => None,
+                };
+                let path = format!("{path}/restore");
                 let restored: Received<ObjectView> = client.post(&path, &Map::new()).await?.data().await?;
-                (restored, "live")
+                let was_live =
+                    live.is_some_and(|live| live.id == restored.id && live.version == restored.version);
+                (
+                    restored,
+                    if was_live { "not deleted, and nothing was restored: it is live" } else { "live" },
+                )
             }
         };
         if as_json {
@@ -304,7 +323,7 @@ fn with_update(error: Error, type_: &str, key: Option<&str>) -> Error {
 }
 
 /// Refuses `TYPE/KEY`, which names objects elsewhere.
-fn check_type(object_type: &str, key: Option<&str>) -> Result<()> {
+fn refuse_key_in_type(object_type: &str, key: Option<&str>) -> Result<()> {
     let Some((type_, own_key)) = object_type.split_once('/') else { return Ok(()) };
     let create = format!("object create {} {}", hints::quoted(type_), hints::quoted(key.unwrap_or(own_key)));
     Err(Error::Usage(format!(

@@ -62,6 +62,16 @@ impl Pack {
         }
     }
 
+    /// Refuses input that cannot be sent, before a data folder is made for it.
+    pub fn check_input(&self) -> Result<()> {
+        match self {
+            Pack::Add { file, .. } if file.as_os_str() != "-" => {
+                super::read_json_file::<Value>(file).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Pack::List => {

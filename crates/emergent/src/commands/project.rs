@@ -3,13 +3,14 @@
 mod show;
 mod update;
 
+use emergent_domain::project::check_name;
 use emergent_wire::project::{CreateProject, ProjectView};
 
 use super::resolve::{PROJECTS, resolve_id};
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
-    output,
+    messages, output,
 };
 
 /// The project that every data folder has.
@@ -58,6 +59,16 @@ impl Project {
         match self {
             Project::Create { .. } => DataAccess::Create,
             _ => DataAccess::Existing,
+        }
+    }
+
+    /// Refuses input that cannot be sent, before a data folder is made for it.
+    pub fn check_input(&self) -> Result<()> {
+        match self {
+            Project::Create { name, .. } => {
+                check_name(name).map_err(|invalid| Error::Usage(messages::translate(&invalid.to_string())))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -31,6 +31,9 @@ pub enum Secret {
         /// Accepted only to refuse it with a message that says where the value belongs.
         #[arg(hide = true, allow_hyphen_values = true)]
         misplaced: Vec<String>,
+        /// The value, once it was read.
+        #[arg(skip)]
+        value: Option<SecretValue>,
     },
     /// List the names, and which external servers mention each
     List,
@@ -65,14 +68,32 @@ impl Secret {
         }
     }
 
-    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
-        match self {
+    /// Reads the value of a secret, before a data folder is made for it.
+    pub fn read_value(mut self) -> Result<Self> {
+        match &mut self {
             Secret::Set { misplaced, .. } if !misplaced.is_empty() => Err(Error::Usage(
                 "a value is not given as an argument: write it to standard input, or leave it out and be asked"
                     .to_owned(),
             )),
-            Secret::Set { name, .. } => {
-                let value = read_secret(&name)?;
+            Secret::Set { name, value, .. } => {
+                let read = read_secret(name)?;
+                if read.expose().is_empty() {
+                    let delete = hints::command(&format!("secret delete {}", hints::quoted(name)));
+                    return Err(Error::Usage(format!(
+                        "the value of `{name}` is empty, and nothing was set; `{delete}` deletes a secret"
+                    )));
+                }
+                *value = Some(read);
+                Ok(self)
+            }
+            _ => Ok(self),
+        }
+    }
+
+    pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
+        match self {
+            Secret::Set { name, value, .. } => {
+                let value = value.ok_or_else(|| Error::Unexpected(format!("`{name}` has no value")))?;
                 let body = PutSecret { value: value.expose().to_owned() };
                 let stored: Received<SecretView> = client.put(&path(&name), &body).await?.data().await?;
                 let message = match stored.version {
@@ -108,27 +129,37 @@ impl Secret {
                 output::print_line(&format!("{name} is sent to {}", body.server))
             }
             Secret::List => {
-                let secrets: Vec<Received<SecretView>> = client.get("/api/admin/secrets").await?.data().await?;
+                let secrets: Vec<Received<SecretView>> =
+                    client.get("/api/admin/secrets").await?.data().await?;
                 if as_json {
                     return output::print_json(&secrets);
                 }
                 let rows: Vec<_> = secrets.iter().map(|secret| row(secret)).collect();
-                output::print_list(&["NAME", "VERSION", "CHANGED", "USED BY"], &rows, ("secret set NAME", "sets one"))
+                output::print_list(
+                    &["NAME", "VERSION", "CHANGED", "USED BY"],
+                    &rows,
+                    ("secret set NAME", "sets one"),
+                )
             }
             Secret::Delete { name } => {
                 let deleted: Received<SecretView> = match client.delete(&path(&name)).await {
                     Err(error) => return Err(with_nearest(client, &name, error).await),
                     Ok(response) => response.data().await?,
                 };
-                if as_json { output::print_json(&deleted) } else { output::print_line(&format!("{name} is deleted")) }
+                if as_json {
+                    output::print_json(&deleted)
+                } else {
+                    output::print_line(&format!("{name} is deleted"))
+                }
             }
             Secret::Rotate => {
-                let rotated: Received<RotatedView> = client.post("/api/admin/secrets/rotate", &json!({})).await?.data().await?;
+                let rotated: Received<RotatedView> =
+                    client.post("/api/admin/secrets/rotate", &json!({})).await?.data().await?;
                 if as_json {
                     return output::print_json(&rotated);
                 }
                 output::print_line(&format!(
-                    "the key is now {}; secrets sealed anew: {}",
+                    "the id of the key is now {}; secrets sealed anew: {}",
                     rotated.key, rotated.resealed
                 ))
             }

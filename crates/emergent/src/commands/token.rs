@@ -14,13 +14,14 @@ use uuid::Uuid;
 
 use super::{
     encode, parse_flag,
-    resolve::{TOKENS, resolve_id},
+    resolve::{LAST, TOKENS, resolve_id},
 };
 use crate::{
     client::{Client, DataAccess, Received},
     config::parse_duration,
     error::{Error, Result},
     hints, output,
+    printable::printable_line,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -65,6 +66,11 @@ fn parse_end(text: &str) -> Result<Timestamp> {
     })
 }
 
+fn parse_scopes(scopes: &[String]) -> Result<Vec<Scope>> {
+    let scopes = scopes.iter().map(|scope| parse_flag("--scopes", Some(scope)));
+    Ok(scopes.collect::<Result<Vec<Option<Scope>>>>()?.into_iter().flatten().collect())
+}
+
 impl Token {
     /// Whether the command may create the data folder.
     pub fn data_access(&self) -> DataAccess {
@@ -74,16 +80,22 @@ impl Token {
         }
     }
 
+    /// Refuses input that cannot be sent, before a data folder is made for it.
+    pub fn check_input(&self) -> Result<()> {
+        let Token::Create { scopes, expires_at, .. } = self else { return Ok(()) };
+        parse_scopes(scopes)?;
+        expires_at.as_deref().map(parse_end).transpose().map(drop)
+    }
+
     /// `project` is the `--project` flag.
     pub async fn run(self, client: Client, project: Option<&str>, as_json: bool) -> Result<()> {
         match self {
             Token::Create { name, scopes, all_projects, expires_at } => {
                 // The server binds a new token to the project that the request names, so it must name none.
                 let client = if all_projects { client.without_project() } else { client };
-                let scopes = scopes.iter().map(|scope| parse_flag("--scopes", Some(scope)));
                 let body = CreateToken {
                     name,
-                    scopes: scopes.collect::<Result<Vec<Option<Scope>>>>()?.into_iter().flatten().collect(),
+                    scopes: parse_scopes(&scopes)?,
                     project: (!all_projects).then(|| project.unwrap_or("default").to_owned()),
                     expires_at: expires_at.as_deref().map(parse_end).transpose()?,
                 };
@@ -115,7 +127,7 @@ impl Token {
                 )
             }
             // Revoking cannot be undone, and the newest token is often the one in use.
-            Token::Revoke { target, .. } if target == "last" => Err(Error::Usage(format!(
+            Token::Revoke { target, .. } if target == LAST => Err(Error::Usage(format!(
                 "`last` names no token to revoke: name it by its name or its id (`{}` lists them)",
                 hints::command("token list")
             ))),
@@ -141,7 +153,8 @@ fn print_created(id: &str, revoked: &TokenView) -> Result<()> {
         output::print_text(&format!("token {} ({}), which it created, is revoked", token.id, token.name))?;
     }
     for token in &open {
-        eprintln!("token {} ({}), which it created, is not revoked", token.id, token.name);
+        let name = printable_line(&token.name);
+        eprintln!("token {} ({name}), which it created, is not revoked", token.id);
     }
     if !open.is_empty() {
         eprintln!("Revoke them with `emergent token revoke {id} --with-children`.");

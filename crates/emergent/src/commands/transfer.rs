@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use emergent_domain::text::counted;
+use emergent_domain::{foreign_json, text::counted};
 use emergent_wire::{
     envelope::FailureBody,
     import::{CountsView, ImportView, LineErrorView},
@@ -99,7 +99,7 @@ impl Import {
             return Ok(());
         }
         let found = std::fs::metadata(&self.file);
-        found.map(drop).map_err(|source| Error::File { path: self.file.clone(), source })
+        found.map(drop).map_err(|source| Error::input_file(&self.file, source))
     }
 
     /// Opens the input. Its size is `None` when it is unknown.
@@ -107,7 +107,7 @@ impl Import {
         if self.file.as_os_str() == "-" {
             return Ok((Box::new(std::io::stdin()), None));
         }
-        let failed = |source| Error::File { path: self.file.clone(), source };
+        let failed = |source| Error::input_file(&self.file, source);
         let file = File::open(&self.file).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
@@ -189,7 +189,7 @@ async fn last_line(
         buffer.extend_from_slice(&chunk?);
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = buffer.drain(..=end).collect();
-            let Ok(line) = serde_json::from_slice::<ImportLine>(&line) else { continue };
+            let Ok(line) = foreign_json::from_slice::<ImportLine>(&line) else { continue };
             if let ImportLine::Progress(progress) = &line {
                 on_progress(progress);
             }
@@ -215,10 +215,8 @@ impl Export {
         let mut chunks = client.get("/api/graph/export").await?.stream();
         let bar = progress::bytes(None, "exporting");
         let mut out: Box<dyn Write> = match &self.output {
-            Some(path) => {
-                Box::new(File::create(path).map_err(|source| Error::File { path: path.clone(), source })?)
-            }
-            None => Box::new(std::io::stdout().lock()),
+            Some(path) => Box::new(File::create(path).map_err(|source| Error::output_file(path, source))?),
+            None => output::text_writer(),
         };
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk?;

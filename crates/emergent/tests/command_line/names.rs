@@ -1,8 +1,10 @@
 //! Short ids, `last`, unique names and suggestions.
 
 use crate::{
-    common::{command_output, failed, json_of},
-    home_with_agent, write,
+    common::{Home, command_output, failed, json_of, text},
+    home_with_agent,
+    terminal::on_terminal,
+    write,
 };
 
 #[test]
@@ -127,6 +129,8 @@ fn a_misspelt_name_is_answered_with_the_nearest_one() {
     command_output(home.run(&["trigger", "save", "weekly", "weekly.yaml"]));
     check(&["trigger", "pause", "weekli"], "weekly");
     check(&["trigger", "delete", "weekli"], "weekly");
+    let paused = failed(&home.run(&["trigger", "pause", "weekli"]));
+    assert_eq!(paused.matches("did you mean").count(), 1, "{paused}");
     check(&["agent", "show", "ecko"], "echo");
     check(&["agent", "trigger", "echoo", "--input", "x"], "echo");
     check(&["project", "delete", "reserch", "--yes"], "research");
@@ -180,6 +184,17 @@ fn an_object_without_a_key_is_named_as_lists_show_it() {
     command_output(home.run(&["object", "delete", &first]));
     let restored = command_output(home.run(&["object", "restore", &first]));
     assert!(restored.contains("is live, version 3"), "{restored}");
+}
+
+#[test]
+fn an_object_that_is_not_deleted_is_not_restored() {
+    let home = home_with_agent();
+    command_output(home.run(&["object", "create", "Person", "ada"]));
+    let live = command_output(home.run(&["object", "restore", "Person/ada"]));
+    assert!(live.contains("is not deleted, and nothing was restored: it is live, version 1"), "{live}");
+    command_output(home.run(&["object", "delete", "Person/ada"]));
+    let restored = command_output(home.run(&["object", "restore", "Person/ada"]));
+    assert!(restored.contains(") is live, version 3"), "{restored}");
 }
 
 #[test]
@@ -242,7 +257,7 @@ fn a_token_is_listed_with_its_project_and_revoked_by_its_name() {
 
 #[test]
 fn completions_are_printed_for_every_shell() {
-    let home = crate::common::Home::sqlite();
+    let home = Home::sqlite();
     for (shell, expected) in
         [("bash", "complete -F"), ("zsh", "#compdef emergent"), ("fish", "complete -c emergent")]
     {
@@ -250,4 +265,34 @@ fn completions_are_printed_for_every_shell() {
         assert!(script.contains(expected) && script.contains("tool-calls"), "{shell}: {}", &script[..200]);
     }
     assert!(!home.data().exists(), "nothing was created");
+}
+
+#[test]
+fn what_cannot_be_written_makes_no_data_folder() {
+    let home = Home::sqlite();
+    write(&home, "wrong.json", "[1");
+    for args in [
+        &["object", "create", "bad type"][..],
+        &["object", "create", "Person", "ada", "--set", "name"],
+        &["object", "create", "Person", "ada", "--properties", "{"],
+        &["agent", "create", "wrong.json"],
+        &["agent", "apply", "wrong.json"],
+        &["document", "add", "absent.md"],
+        &["pack", "add", "wrong.json"],
+        &["product", "install", "wrong.json"],
+        &["project", "create", "no/name"],
+        &["budget", "set"],
+        &["budget", "set", "--usd", "-1"],
+        &["token", "create", "reader", "--scopes", "graph:raed"],
+        &["token", "create", "reader", "--scopes", "graph:read", "--expires-at", "soon"],
+        &["mcp-server", "add", "wrong.json"],
+        &["secret", "set", "KEY"],
+        &["graph", "import", "absent.ndjson"],
+    ] {
+        let refused = home.run(args);
+        assert!(!refused.status.success(), "{args:?}");
+        assert!(!home.data().exists(), "{args:?}: {}", text(&refused.stderr));
+    }
+    let shown = command_output(on_terminal(&home, (24, 80), "", &["object", "create", "Person", "ada"]));
+    assert!(shown.contains("a new data folder `data` was made"), "{shown}");
 }

@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use emergent_wire::{agent::AgentView, diagnostics::DiagnosticsView};
+use emergent_wire::{
+    agent::{AgentView, AgentWarningView},
+    diagnostics::DiagnosticsView,
+};
 use serde_json::{Map, Value, json};
 
 use super::{definition, resolve_agent};
 use crate::{
     client::{Client, Received},
     commands::{
-        doctor::UsableModels,
+        doctor::{MODEL_FIELD, UsableModels, fix_of_model_warning},
         editor::{open_editor, write_private_file},
         paused_schedule::warn_if_paused,
     },
@@ -60,6 +63,11 @@ pub async fn apply(client: &Client, files: &[PathBuf], dry_run: bool, as_json: b
     }
 }
 
+/// Refuses a file that cannot be read or that is no definition. Standard input is read only once, by the command itself.
+pub fn check_files(files: &[PathBuf]) -> Result<()> {
+    files.iter().filter(|file| file.as_os_str() != "-").try_for_each(|file| definition::read(file).map(drop))
+}
+
 /// Reads a definition, and the name that it gives the agent.
 fn read_named(file: &Path) -> Result<(String, Map<String, Value>)> {
     let definition = definition::read(file)?;
@@ -86,13 +94,13 @@ async fn print_applied(
         warn_if_trigger_paused(client, agent).await;
     }
     if let Some(problem) = models.and_then(|models| models.problem(agent)) {
-        output::print_notice(&format!("! {name} cannot start: {}; {}", problem.reason, problem.fix));
+        output::print_notice(&cannot_start(name, &problem.reason, Some(&problem.fix)));
     }
     Ok(())
 }
 
 /// The models that can be called; `None` if this token may not know.
-async fn usable_models(client: &Client) -> Option<UsableModels> {
+pub async fn usable_models(client: &Client) -> Option<UsableModels> {
     let state: DiagnosticsView =
         client.get("/api/admin/diagnostics?probe=false").await.ok()?.data().await.ok()?;
     Some(match client.server_url() {
@@ -104,9 +112,26 @@ async fn usable_models(client: &Client) -> Option<UsableModels> {
 /// Says what is probably a mistake in a definition that was saved.
 pub fn print_warnings(agent: &AgentView) {
     for warning in &agent.warnings {
-        let reason = messages::translate(&warning.reason);
-        output::print_notice(&format!("warning: {}: {reason}", warning.field));
+        output::print_notice(&warning_text(&agent.name, warning));
     }
+}
+
+/// A warning of the server. Without its model, an agent cannot start.
+fn warning_text(agent: &str, warning: &AgentWarningView) -> String {
+    let reason = messages::translate(&warning.reason);
+    match warning.field.as_str() {
+        MODEL_FIELD => {
+            let fix = fix_of_model_warning(&reason, &hints::command(&format!("agent edit {agent}")));
+            cannot_start(agent, &reason, fix.as_deref())
+        }
+        field => format!("warning: {field}: {reason}"),
+    }
+}
+
+/// The notice that an agent was saved and cannot start.
+fn cannot_start(agent: &str, reason: &str, fix: Option<&str>) -> String {
+    let fix = fix.map(|fix| format!("; {fix}")).unwrap_or_default();
+    format!("! {agent} cannot start: {reason}{fix}")
 }
 
 /// Says that the schedule of an agent that was saved is paused.
@@ -176,4 +201,28 @@ async fn save(client: &Client, agent: &AgentView, file: &Path) -> Result<Receive
     let mut body = definition::replacement(&definition::read(file)?);
     body.insert("expectedVersion".to_owned(), json!(agent.version));
     client.patch(&format!("/api/admin/agents/{}", agent.id), &body).await?.data().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_why_a_saved_agent_cannot_start_is_told_in_the_same_way() {
+        let told = |field: &str, reason: &str| {
+            warning_text("player", &AgentWarningView { field: field.to_owned(), reason: reason.to_owned() })
+        };
+        assert_eq!(
+            told("model", "there is no rehearsal script `lost`; use `rehearsal/echo`"),
+            "! player cannot start: there is no rehearsal script `lost`; use `rehearsal/echo`"
+        );
+        assert_eq!(
+            told("model", "`slow.yaml` cannot be used: line 1: unclosed bracket"),
+            "! player cannot start: `slow.yaml` cannot be used: line 1: unclosed bracket; correct that file, or give the \
+             agent another model with `emergent agent edit player`"
+        );
+        assert_eq!(told("tools[0]", "it matches no tool"), "warning: tools[0]: it matches no tool");
+        let without_key = cannot_start("player", "its model google/x needs GEMINI_API_KEY", Some("set it"));
+        assert_eq!(without_key, "! player cannot start: its model google/x needs GEMINI_API_KEY; set it");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::{io::Read, path::Path};
 
+use emergent_domain::foreign_json::{self, ForeignValue};
 use emergent_wire::agent::AgentView;
 use serde_json::{Map, Value, json};
 
@@ -35,7 +36,7 @@ fn defaults() -> [(&'static str, Value); 16] {
 
 /// Reads a definition from a file of JSON, TOML or YAML; `-` is standard input.
 pub fn read(path: &Path) -> Result<Map<String, Value>> {
-    let failed = |source| Error::File { path: path.to_owned(), source };
+    let failed = |source| Error::input_file(path, source);
     let mut content = String::new();
     if path.as_os_str() == "-" {
         std::io::stdin().lock().read_to_string(&mut content).map_err(failed)?;
@@ -49,12 +50,15 @@ pub fn read(path: &Path) -> Result<Map<String, Value>> {
 
 /// Parses a definition. The ending of the path decides how; without one, JSON is tried before YAML.
 fn parse(content: &str, path: &Path) -> std::result::Result<Map<String, Value>, String> {
-    let yaml = || serde_saphyr::from_str(content).map_err(|error| error.to_string());
+    let yaml = || {
+        let parsed = serde_saphyr::from_str(content).map_err(|error| error.to_string());
+        parsed.map(|ForeignValue(value)| value)
+    };
     let parsed: Value = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => toml::from_str(content).map_err(|error| error.to_string())?,
+        Some("toml") => toml::from_str::<ForeignValue>(content).map_err(|error| error.to_string())?.0,
         Some("yaml" | "yml") => yaml()?,
-        Some("json") => serde_json::from_str(content).map_err(|error| error.to_string())?,
-        _ => match serde_json::from_str(content) {
+        Some("json") => foreign_json::from_str(content).map_err(|error| error.to_string())?,
+        _ => match foreign_json::from_str(content) {
             Ok(parsed) => parsed,
             Err(error) if content.trim_start().starts_with('{') => return Err(error.to_string()),
             Err(_) => yaml()?,

@@ -7,7 +7,7 @@ mod invoke;
 
 use std::path::PathBuf;
 
-use emergent_domain::{agent::ModelConfig, run::DEFAULT_TIMEOUT_SECONDS};
+use emergent_domain::{agent::ModelConfig, foreign_json, run::DEFAULT_TIMEOUT_SECONDS};
 use emergent_wire::{
     agent::AgentView,
     agent_parts::{ApprovalRuleView, ModelView},
@@ -16,15 +16,19 @@ use emergent_wire::{
 use serde_json::{Map, Value};
 
 use super::{
+    confirm::ask_about_last,
     number::parse_finite,
     resolve::{AGENTS, resolve_id},
     watch_run,
 };
+pub use change::usable_models;
+
 use crate::{
+    cells::cell,
     client::{Client, DataAccess, Received},
     error::{Error, Result},
     hints, messages,
-    output::{self, bold, first_line},
+    output::{self, bold},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -77,6 +81,9 @@ pub enum Agent {
     Delete {
         /// A name, an id, the end of an id, or `last`
         agent: String,
+        /// With `last`, delete it without asking
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Start an agent
     Trigger(Trigger),
@@ -128,6 +135,15 @@ impl Agent {
         }
     }
 
+    /// Refuses input that cannot be sent, before a data folder is made for it.
+    pub fn check_input(&self) -> Result<()> {
+        match self {
+            Agent::Create { file } => change::check_files(std::slice::from_ref(file)),
+            Agent::Apply { files, dry_run: false } => change::check_files(files),
+            _ => Ok(()),
+        }
+    }
+
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Agent::List { internal } => {
@@ -160,8 +176,9 @@ impl Agent {
             Agent::Apply { files, dry_run } => change::apply(client, &files, dry_run, as_json).await,
             Agent::Edit { agent } => change::edit(client, &agent, as_json).await,
             Agent::History { agent, number } => history::show(client, &agent, number, as_json).await,
-            Agent::Delete { agent } => {
-                let agent = resolve_agent(client, &agent).await?;
+            Agent::Delete { agent: reference, yes } => {
+                let agent = resolve_agent(client, &reference).await?;
+                ask_about_last(&reference, yes, &format!("delete the agent {}", agent.name))?;
                 let deleted: Received<AgentView> =
                     client.delete(&format!("/api/admin/agents/{}", agent.id)).await?.data().await?;
                 if as_json {
@@ -208,7 +225,7 @@ impl Trigger {
 
 /// Reads the JSON of an option `--context`.
 fn parse_context(text: Option<&str>) -> Result<Option<Value>> {
-    let parsed = text.map(serde_json::from_str).transpose();
+    let parsed = text.map(foreign_json::from_str).transpose();
     parsed.map_err(|error| Error::Usage(format!("--context is not JSON: {error}")))
 }
 
@@ -270,7 +287,7 @@ fn print_agents(agents: &[Received<AgentView>]) -> Result<()> {
                 default.to_owned(),
                 agent.visibility.to_string(),
                 model(agent),
-                first_line(&agent.description, 60),
+                cell(&agent.description, 60),
             ]
         })
         .collect();

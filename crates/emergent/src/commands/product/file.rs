@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use emergent_domain::tool_name;
+use emergent_domain::{foreign_json, tool_name};
 use emergent_llm::Script;
 use emergent_products::{
     ManifestProblem, ManifestSource, ProjectState, ToolForecast,
@@ -29,7 +29,7 @@ pub fn install_request(source: &str) -> Result<InstallProduct> {
     let path = Path::new(source);
     if source == "-" || path.exists() {
         let (_, text) = read_manifest(source)?;
-        let manifest: Value = serde_json::from_slice(&text)
+        let manifest: Value = foreign_json::from_slice(&text)
             .map_err(|error| Error::Usage(format!("`{source}` is not JSON: {error}")))?;
         messages::remember_file(path);
         return Ok(InstallProduct { manifest: Some(manifest), ..InstallProduct::default() });
@@ -49,7 +49,7 @@ fn read_manifest(source: &str) -> Result<(Option<PathBuf>, Vec<u8>)> {
     }
     let path = PathBuf::from(source);
     let file = if path.is_dir() { path.join("manifest.json") } else { path };
-    let text = std::fs::read(&file).map_err(|source| Error::File { path: file.clone(), source })?;
+    let text = std::fs::read(&file).map_err(|source| Error::input_file(&file, source))?;
     Ok((file.parent().map(Path::to_path_buf), text))
 }
 

@@ -8,7 +8,7 @@ use emergent_wire::product::{
     InstallProduct, OutcomeView, ProductDetailView, ProductView, UpdateView, UpgradeProduct,
 };
 
-use super::encode;
+use super::{encode, resolve::LAST};
 use crate::{
     client::{Client, DataAccess, Received, ServerFlags},
     config::StoreFlags,
@@ -87,6 +87,12 @@ impl Product {
             Product::Schema => output::print_line(emergent_products::schema::SCHEMA_JSON.trim_end()),
             Product::Validate { path } => file::validate(&path, as_json),
             project_command => {
+                // What cannot be installed makes no data folder.
+                if let Product::Install { source, .. } = &project_command
+                    && source != "-"
+                {
+                    file::install_request(source)?;
+                }
                 let access = match &project_command {
                     Product::Install { .. } => DataAccess::Create,
                     _ => DataAccess::Existing,
@@ -136,7 +142,7 @@ impl Product {
                 if as_json { output::print_json(&products) } else { show::print_products(&products) }
             }
             Product::Show { name } => {
-                let name = if name == "last" { newest(client).await? } else { name };
+                let name = if name == LAST { newest(client).await? } else { name };
                 let response = client.get(&format!("/api/products/{}", encode(&name))).await;
                 let response = with_nearest(client, &name, response).await?;
                 let product: Received<ProductDetailView> = response.data().await?;

@@ -18,7 +18,7 @@ pub(super) fn print(project: &ProjectView) -> Result<()> {
     let counts =
         [counted(deleted.runs, "run"), counted(deleted.events, "event"), counted(deleted.firings, "firing")]
             .join(", ");
-    print_fact("deleted", &counts)?;
+    print_fact("deleted", &format!("{counts} so far, because they were older"))?;
     let new_tasks = match project.auto_dispatch {
         true => "are executed by themselves (autoDispatch)".to_owned(),
         false => format!("wait for `{}`", hints::command("dispatch --from-graph")),
@@ -73,7 +73,7 @@ fn discussions(defaults: &DiscussionDefaultsView) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match parts.is_empty() {
-        true => "as their kind has it; reviews are a review_loop".to_owned(),
+        true => "each kind has its own rules; a review is a review_loop".to_owned(),
         false => parts.join(", "),
     }
 }
