@@ -52,9 +52,19 @@ impl Dag {
             Body::TaskSentBack { reason } => format!("↻ {task} is sent back{}", reason_suffix(&reason)),
             Body::TaskReopened { reason } => format!("↻ {task} is open again{}", reason_suffix(&reason)),
             Body::TaskVerdict { verdict, reason } => {
-                format!("⚖ {task}  {}{}", verdict.unwrap_or_default(), reason_suffix(&reason))
+                let verdict = verdict.unwrap_or_default();
+                // The reason may begin with both again, because it is also read by itself.
+                let begin = format!("`{task}` says {verdict}: ");
+                let reason = reason.map(|reason| match reason.strip_prefix(&begin) {
+                    Some(rest) => rest.to_owned(),
+                    None => reason,
+                });
+                format!("⚖ {task}  {verdict}{}", reason_suffix(&reason))
             }
-            Body::DiscussionStarted { topic } => format!("  {task}  discussion: {}", line(&topic)),
+            Body::DiscussionStarted { topic, note } => {
+                let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
+                format!("  {task}  discussion: {}{note}", line(&topic))
+            }
             Body::DiscussionEntry { agent, entry_type, text, .. } => format!(
                 "  {task}  {} ({}): {}",
                 agent.unwrap_or_default(),

@@ -7,7 +7,9 @@ use emergent_domain::{task::TaskStatus, text::counted, time::Timestamp, workflow
 
 use super::{Dag, DiscussionState, Task, layers::layers};
 use crate::{
-    output::{duration, first_line},
+    hints,
+    output::{self, duration, first_line},
+    printable::printable_line,
     text::fit_line,
 };
 
@@ -17,9 +19,15 @@ const MIN_DESCRIPTION_CHARS: usize = 12;
 const REHEARSAL_MARK: &str = "rehearsal";
 /// The sign of the head and the spaces between its parts.
 const HEAD_GAPS: usize = 6;
+/// Between the facts of the head.
+const FACT_GAP: &str = "  ";
+/// Before the facts that stand below the description.
+const HEAD_INDENT: &str = "  ";
 const MAX_KEY_WIDTH: usize = 32;
 const MAX_AGENT_WIDTH: usize = 24;
 const MAX_BLOCKERS_WIDTH: usize = 48;
+/// What the API says of a task whose run waits for an approval or an answer.
+const WAITS_FOR_PERSON: &str = "waits for a person";
 
 /// How a workflow is drawn.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +48,7 @@ impl RenderOptions {
 
     /// Colours the text with an ANSI code (`1` bold, `2` dim, `32` green), if colour is on.
     fn paint(&self, code: &str, text: &str) -> String {
-        if self.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        output::paint(code, text, self.colour)
     }
 }
 
@@ -62,7 +70,7 @@ impl Row<'_> {
 impl Dag {
     /// The lines of the drawing: the head, then the tasks.
     pub fn lines(&self, options: &RenderOptions) -> Vec<String> {
-        let mut lines = vec![self.head(options)];
+        let mut lines = self.head(options);
         if self.tasks.is_empty() {
             let notice = match self.status {
                 WorkflowStatus::Planning => "its tasks are being planned",
@@ -70,7 +78,7 @@ impl Dag {
             };
             lines.push(options.paint("2", notice));
         }
-        let rows = self.fit_rows(options.height.saturating_sub(1));
+        let rows = self.fit_rows(options.height.saturating_sub(lines.len()));
         let widths = Widths::measure(&self.tasks);
         // Wide enough for the highest layer number, or for a range such as `1–12`.
         let digits = rows.iter().map(last_layer).max().unwrap_or(0).to_string().len();
@@ -111,8 +119,9 @@ impl Dag {
         lines
     }
 
-    /// The first line: status, description, progress, elapsed time and spend.
-    fn head(&self, options: &RenderOptions) -> String {
+    /// The first line: status, description, progress, elapsed time and spend. On a narrow terminal, the description has
+    /// a line of its own, and the others have as many as they need.
+    fn head(&self, options: &RenderOptions) -> Vec<String> {
         let done = self.tasks.iter().filter(|task| task.status == TaskStatus::Completed).count();
         let sign = match self.status {
             WorkflowStatus::Completed => options.paint("32", "✓"),
@@ -120,17 +129,29 @@ impl Dag {
             WorkflowStatus::Escalated => options.paint("33", "⚑"),
             WorkflowStatus::Planning | WorkflowStatus::Running => "▸".to_owned(),
         };
-        let mut facts = vec![self.status.to_string(), format!("{done} of {} done", self.tasks.len())];
+        let skipped = match self.tasks.iter().filter(|task| task.status == TaskStatus::Skipped).count() {
+            0 => String::new(),
+            skipped => format!(", {skipped} skipped"),
+        };
+        let mut facts =
+            vec![self.status.to_string(), format!("{done} of {} done{skipped}", self.tasks.len())];
         facts.push(time(self.ended.unwrap_or(options.now).since(self.started_at)));
         facts.extend(Some(self.spent.clone()).filter(|spent| !spent.is_empty()));
-        let facts = facts.join("  ");
+        let title = |width: usize| options.paint("1", &first_line(&self.description, width));
         // The description gives way, so that the facts are always there.
-        let reserved = console::measure_text_width(&facts) + REHEARSAL_MARK.len() + HEAD_GAPS;
-        let title_width =
-            options.width.saturating_sub(reserved).clamp(MIN_DESCRIPTION_CHARS, MAX_DESCRIPTION_CHARS);
-        let title = options.paint("1", &first_line(&self.description, title_width));
-        let mark = if self.rehearsal { options.paint("33", REHEARSAL_MARK) + "  " } else { String::new() };
-        format!("{sign} {title}  {mark}{}", options.paint("2", &facts))
+        let reserved = console::measure_text_width(&facts.join(FACT_GAP)) + REHEARSAL_MARK.len() + HEAD_GAPS;
+        let available = options.width.saturating_sub(reserved);
+        let mark = self.rehearsal.then_some((REHEARSAL_MARK, "33"));
+        let facts: Vec<_> = mark.into_iter().chain(facts.iter().map(|fact| (fact.as_str(), "2"))).collect();
+        if available < MIN_DESCRIPTION_CHARS {
+            let width = options.width.saturating_sub(HEAD_INDENT.len());
+            let title = title(width.clamp(MIN_DESCRIPTION_CHARS, MAX_DESCRIPTION_CHARS));
+            let facts = fact_lines(&facts, width, options).into_iter();
+            let facts = facts.map(|line| format!("{HEAD_INDENT}{line}"));
+            return std::iter::once(format!("{sign} {title}")).chain(facts).collect();
+        }
+        let facts = fact_lines(&facts, usize::MAX, options).concat();
+        vec![format!("{sign} {}{FACT_GAP}{facts}", title(available.min(MAX_DESCRIPTION_CHARS)))]
     }
 
     /// The line of a task.
@@ -141,7 +162,7 @@ impl Dag {
             TaskStatus::Failed => ("✗", "31"),
             TaskStatus::Skipped => ("⊘", "2"),
             TaskStatus::Paused => ("⏸", "33"),
-            TaskStatus::InProgress if task.discussion == Some(DiscussionState::Escalated) => ("⚑", "33"),
+            TaskStatus::InProgress if task.needs_person() => ("⚑", "33"),
             TaskStatus::InProgress => ("▸", "36"),
             TaskStatus::Pending if is_blocked => ("·", "2"),
             TaskStatus::Pending => ("◦", "0"),
@@ -161,8 +182,12 @@ impl Dag {
             let blockers = first_line(&task.blocked_by.join(", "), MAX_BLOCKERS_WIDTH);
             line.push_str(&format!("  {}", options.paint("2", &format!("← {blockers}"))));
         }
-        if let Some(waiting) = &task.waiting {
-            line.push_str(&format!("  {}", options.paint("33", waiting)));
+        let waiting = match task.run_waits() {
+            true => Some(format!("{WAITS_FOR_PERSON}: {}", hints::command("inbox list"))),
+            false => task.waiting.clone(),
+        };
+        if let Some(waiting) = waiting {
+            line.push_str(&format!("  {}", options.paint("33", &printable_line(&waiting))));
         }
         line.trim_end().to_owned()
     }
@@ -196,6 +221,19 @@ impl Dag {
             rows = fold(rows, status, sign, word);
         }
         rows
+    }
+}
+
+impl Task {
+    /// Whether its run waits for an approval or an answer.
+    fn run_waits(&self) -> bool {
+        let waits = |waiting: &String| waiting.contains(WAITS_FOR_PERSON);
+        self.status == TaskStatus::InProgress && self.waiting.as_ref().is_some_and(waits)
+    }
+
+    /// Whether it goes on only when a person has decided.
+    fn needs_person(&self) -> bool {
+        self.discussion == Some(DiscussionState::Escalated) || self.run_waits()
     }
 }
 
@@ -241,7 +279,7 @@ struct Widths {
 impl Widths {
     fn measure(tasks: &[Task]) -> Self {
         let widest = |text: fn(&Task) -> &str, max: usize| {
-            let widths = tasks.iter().map(|task| console::measure_text_width(text(task)));
+            let widths = tasks.iter().map(|task| console::measure_text_width(&printable_line(text(task))));
             widths.max().unwrap_or(0).min(max)
         };
         Self {
@@ -251,8 +289,28 @@ impl Widths {
     }
 }
 
+/// The facts of the head, each painted with its code, in lines of this width.
+fn fact_lines(facts: &[(&str, &str)], width: usize, options: &RenderOptions) -> Vec<String> {
+    let (mut lines, mut used): (Vec<String>, usize) = (Vec::new(), 0);
+    for (fact, code) in facts {
+        let (painted, columns) = (options.paint(code, fact), console::measure_text_width(fact));
+        match lines.last_mut() {
+            Some(line) if used + FACT_GAP.len() + columns <= width => {
+                line.push_str(FACT_GAP);
+                line.push_str(&painted);
+                used += FACT_GAP.len() + columns;
+            }
+            _ => {
+                lines.push(painted);
+                used = columns;
+            }
+        }
+    }
+    lines
+}
+
 fn pad(text: &str, width: usize) -> String {
-    console::pad_str(text, width, console::Alignment::Left, Some("…")).into_owned()
+    console::pad_str(&printable_line(text), width, console::Alignment::Left, Some("…")).into_owned()
 }
 
 fn time(took: Duration) -> String {

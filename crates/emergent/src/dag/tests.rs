@@ -111,8 +111,15 @@ fn events_change_the_status_and_duration_of_tasks() {
     dag.apply_event(&event("task_skipped", "ship", 9, json!({})));
     dag.apply_event(&event_with_task("workflow_ended", None, 10, json!({ "status": "failed" })));
     let end = drawn(&dag, &options_at(30));
-    assert!(end.starts_with("✗ Build tagging  failed  1 of 4 done  10.0s\n"), "{end}");
+    assert!(end.starts_with("✗ Build tagging  failed  1 of 4 done, 1 skipped  10.0s\n"), "{end}");
     assert!(end.contains("✗ design") && end.contains("⊘ ship"), "{end}");
+}
+
+#[test]
+fn a_workflow_whose_tasks_were_all_skipped_says_so() {
+    let dag = Dag::new(&workflow("completed", &[task("a", "skipped", &[]), task("b", "skipped", &["a"])]));
+    let drawing = drawn(&dag, &options_at(0));
+    assert!(drawing.starts_with("✓ Build tagging  completed  0 of 2 done, 2 skipped  "), "{drawing}");
 }
 
 #[test]
@@ -142,6 +149,28 @@ fn a_task_that_waits_for_another_workflow_shows_the_reason() {
 }
 
 #[test]
+fn a_task_whose_run_waits_for_a_person_has_the_flag_and_names_the_command() {
+    let run = id("run");
+    // The second text is that of servers of earlier versions.
+    for waiting in [
+        "waits for a person: emergent inbox list".to_owned(),
+        format!("it waits for a person, who finds run `{run}` in the inbox"),
+    ] {
+        let mut asks = task("paint", "in_progress", &[]);
+        (asks["agent"], asks["waiting"]) = (json!("asker"), json!(waiting));
+        let mut dag = Dag::new(&workflow("running", &[asks]));
+        dag.apply_times(&event("task_started", "paint", 1, json!({ "agent": "asker", "attempt": 1 })));
+        let options = RenderOptions { width: 80, ..options_at(3) };
+        let shown = "1 ─ ⚑ paint  asker          2.0s  waits for a person: emergent inbox list";
+        assert_eq!(dag.lines(&options)[1], shown);
+    }
+    let mut taken = task("ship", "in_progress", &[]);
+    taken["waiting"] = json!("it was taken by hand, and is waited for until somebody finishes it");
+    let dag = Dag::new(&workflow("running", &[taken]));
+    assert!(drawn(&dag, &options_at(0)).contains("▸ ship"), "it waits for no decision");
+}
+
+#[test]
 fn a_drawing_that_does_not_fit_folds_done_layers_then_waiting_layers() {
     let mut tasks = Vec::new();
     for index in 0..30 {
@@ -155,7 +184,7 @@ fn a_drawing_that_does_not_fit_folds_done_layers_then_waiting_layers() {
         tasks.push(task(&format!("t{index}"), status, &blocked_by));
     }
     let dag = Dag::new(&workflow("running", &tasks));
-    let options = |height| RenderOptions { width: 40, height, ..options_at(0) };
+    let options = |height| RenderOptions { width: 60, height, ..options_at(0) };
     assert_eq!(dag.lines(&options(100)).len(), 31);
     let some = dag.lines(&options(25));
     assert!(some[1].starts_with("1–2 ─ ✓ 10 done"), "{some:#?}");
@@ -165,7 +194,7 @@ fn a_drawing_that_does_not_fit_folds_done_layers_then_waiting_layers() {
     assert!(few[7].starts_with("4–6 ─ · 15 waiting"), "{few:#?}");
     let least = dag.lines(&options(5));
     assert_eq!((least.len(), least[4].as_str()), (5, "… 4 lines more"));
-    assert!(dag.lines(&options(100)).iter().all(|line| console::measure_text_width(line) <= 40));
+    assert!(dag.lines(&options(100)).iter().all(|line| console::measure_text_width(line) <= 60));
 }
 
 #[test]
@@ -180,6 +209,14 @@ fn a_rehearsal_is_marked_and_a_narrow_head_retains_its_facts() {
     let dag = Dag::new(&read(&long));
     let head = dag.lines(&RenderOptions { width: 80, ..options_at(0) })[0].clone();
     assert_eq!(head, "▸ Break down and implement a document…  rehearsal  running  0 of 4 done  0ms");
+    let lines = dag.lines(&RenderOptions { width: 40, height: 6, ..options_at(0) });
+    assert_eq!(
+        lines[..2],
+        ["▸ Break down and implement a document…", "  rehearsal  running  0 of 4 done  0ms"]
+    );
+    assert!(lines.len() <= 6, "{lines:#?}");
+    let lines = dag.lines(&RenderOptions { width: 30, ..options_at(0) });
+    assert_eq!(lines[1..3], ["  rehearsal  running", "  0 of 4 done  0ms"]);
 }
 
 #[test]
@@ -241,19 +278,28 @@ fn an_escalated_workflow_gets_the_commands_for_its_options() {
             "reason": "it waits", "taskId": task, "discussionId": discussion, "options": [],
             "actions": actions.into_iter().map(action).collect::<Vec<_>>(), "at": "2026-01-01T00:00:00Z",
         });
-        advice(&read(&workflow).facts)
+        let lines = advice(&read(&workflow).facts).into_iter();
+        lines.map(|(label, command)| format!("{label:<17} {command}")).collect::<Vec<_>>()
     };
-    let retry = format!("task retry {task} --note TEXT");
+    let retry = format!("task retry {task}");
     let cancel = format!("workflow cancel {workflow}");
     assert_eq!(
-        advice_for(None, vec![("retry", retry.clone()), ("cancel", cancel.clone()), ("newer", "x".into())]),
+        advice_for(
+            None,
+            vec![
+                ("retry", retry.clone()),
+                ("resume", format!("workflow resume {workflow}")),
+                ("cancel", cancel.clone()),
+                ("newer", "x".into())
+            ]
+        ),
         [
             format!("try again         emergent {retry}"),
             format!("everything again  emergent workflow resume {workflow}"),
             format!("give up           emergent {cancel}"),
         ]
     );
-    let decide = format!("discussion decide {discussion} DECISION --reason TEXT");
+    let decide = format!("discussion decide {discussion} DECISION");
     assert_eq!(
         advice_for(Some(&discussion), vec![("decide", decide.clone())]),
         [

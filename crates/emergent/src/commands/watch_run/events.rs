@@ -3,10 +3,12 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
+use emergent_domain::stored_json;
 use emergent_net::sse::Decoder;
 use futures_util::{StreamExt, stream::BoxStream};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::{
     client::Client,
@@ -16,6 +18,8 @@ use crate::{
 /// After this many connections in a row without an event, reading fails.
 const MAX_FAILURES: u32 = 20;
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+/// What a person reads while a server that was there does not answer.
+pub const CONNECTION_LOST: &str = "connection lost, trying again";
 
 /// One event: the JSON as it was sent, and its type unless this client does not know the kind.
 pub struct Event<T> {
@@ -43,6 +47,8 @@ pub struct Events<'a> {
     frames: Frames,
     /// Connections in a row without an event.
     failures: u32,
+    /// Whether the server does not answer, and the stream is opened again.
+    lost: watch::Sender<bool>,
 }
 
 impl<'a> Events<'a> {
@@ -60,7 +66,20 @@ impl<'a> Events<'a> {
     }
 
     fn open(client: &'a Client, path: String) -> Self {
-        Self { client, path, last: None, stream: None, frames: Frames::default(), failures: 0 }
+        Self {
+            client,
+            path,
+            last: None,
+            stream: None,
+            frames: Frames::default(),
+            failures: 0,
+            lost: watch::Sender::new(false),
+        }
+    }
+
+    /// Tells whether the server does not answer while the next event is awaited.
+    pub fn lost(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
     }
 
     /// The next event. Cancel safe: dropping the future loses no event.
@@ -100,9 +119,12 @@ impl<'a> Events<'a> {
         self.failures += 1;
         let after = self.last.as_ref().map(|last| format!("after={last}")).unwrap_or_default();
         match self.client.get(&format!("{}{after}", self.path)).await {
-            Ok(response) => self.stream = Some(response.stream()),
+            Ok(response) => {
+                self.stream = Some(response.stream());
+                self.set_lost(false);
+            }
             // The server may be restarting.
-            Err(Error::Unreachable { .. }) if self.failures < MAX_FAILURES => {}
+            Err(Error::Unreachable { .. }) if self.failures < MAX_FAILURES => self.set_lost(true),
             Err(error) => return Err(error),
         }
         if self.failures >= MAX_FAILURES {
@@ -111,6 +133,18 @@ impl<'a> Events<'a> {
             ));
         }
         Ok(())
+    }
+
+    fn set_lost(&self, is_lost: bool) {
+        self.lost.send_if_modified(|lost| std::mem::replace(lost, is_lost) != is_lost);
+    }
+}
+
+/// Waits until the server does not answer, or answers again, and returns which. It never ends once the events are gone.
+pub async fn lost_changed(lost: &mut watch::Receiver<bool>) -> bool {
+    match lost.changed().await {
+        Ok(()) => *lost.borrow_and_update(),
+        Err(_) => std::future::pending().await,
     }
 }
 
@@ -132,7 +166,7 @@ impl Frames {
     pub fn push(&mut self, bytes: &[u8]) {
         let events = self.decoder.push(bytes).unwrap_or_default();
         self.decoded.extend(events.into_iter().filter_map(|event| {
-            let raw = serde_json::from_str::<Value>(&event.data?).ok()?;
+            let raw = stored_json::from_str::<Value>(&event.data?).ok()?;
             Some((event.id, raw))
         }));
     }

@@ -22,7 +22,7 @@ use emergent_wire::{
 use futures_util::{FutureExt, future::BoxFuture};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{tree, watch_workflow};
+use super::{encode, tree, watch_workflow};
 use crate::{
     client::{Client, Received},
     error::{Error, Result},
@@ -31,8 +31,8 @@ use crate::{
 pub use call_line::CallLine;
 use children::Children;
 use decisions::{Decisions, Wait};
-pub use events::{Event, Events, Frames};
-pub use view::{View, unavailable_server};
+pub use events::{CONNECTION_LOST, Event, Events, Frames, lost_changed};
+pub use view::{View, request_text, unavailable_server};
 
 /// How often the tree of child runs is loaded, because a run's events do not cover its children.
 const TREE_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -60,6 +60,20 @@ pub async fn follow_or_print(
         output::print_notice(&format!("`{}` watches it.", hints::command(&format!("run follow {run}"))));
     }
     Ok(())
+}
+
+/// Tells the user on a data folder that no server drives the run, if it can go on: after a decision it may wait for another
+/// one.
+pub async fn warn_if_not_driven(client: &Client, run: &str) {
+    if client.is_sole_driver() && is_queued(client, run).await.unwrap_or_default() {
+        output::print_notice(&watch_workflow::waiting_message("run", run));
+    }
+}
+
+async fn is_queued(client: &Client, run: &str) -> Result<bool> {
+    let run: Received<RunDetailView> =
+        client.get(&format!("/api/admin/runs/{}", encode(run))).await?.data().await?;
+    Ok(run.facts.status == RunStatus::Queued)
 }
 
 /// How a run ended, from its last event.
@@ -92,7 +106,7 @@ pub async fn follow(client: &Client, agent: &str, run: &str, as_json: bool) -> R
         show_events(client, agent, run, &path).await
     };
     driver.stop().await;
-    match ended? {
+    match ended.map_err(|error| watch_workflow::left_behind(error, "run", run))? {
         Some(end) if matches!(end.status, RunStatus::Failed | RunStatus::Cancelled) => {
             let error = end.error.map(|error| format!(": {error}")).unwrap_or_default();
             Err(Error::Usage(format!("run {run} {}{error}", status(end.status, end.reason))))
@@ -132,13 +146,17 @@ pub async fn listen_for_interrupt() -> BoxFuture<'static, ()> {
 async fn print_events(client: &Client, run: &str, path: &str) -> Result<Option<RunEnd>> {
     let (mut events, mut decisions) = (Events::new(client, path), Decisions::new(client, false));
     // One listener for the whole loop: a signal that arrives while an event is printed is not lost.
-    let mut interrupt = listen_for_interrupt().await;
+    let (mut interrupt, mut lost) = (listen_for_interrupt().await, events.lost());
     loop {
         let event: Event<RunEventView> = tokio::select! {
             event = events.next() => event?,
+            is_lost = lost_changed(&mut lost) => {
+                notice_lost(is_lost);
+                continue;
+            }
             _ = &mut interrupt => return Ok(None),
         };
-        output::print_line(&event.raw.to_string())?;
+        output::print_json_line(&event.raw)?;
         if let Some(end) = event.parsed.as_ref().and_then(RunEnd::from_event) {
             return Ok(Some(end));
         }
@@ -155,10 +173,12 @@ async fn show_events(client: &Client, agent: &str, run: &str, path: &str) -> Res
     let is_flow = is_flow(client, agent).await;
     let (mut events, mut decisions) = (Events::new(client, path), Decisions::new(client, true));
     let mut tree_poll = tokio::time::interval(TREE_POLL_INTERVAL);
-    let mut interrupt = listen_for_interrupt().await;
+    let (mut interrupt, mut lost, mut is_lost) = (listen_for_interrupt().await, events.lost(), false);
     let end = loop {
-        if !view.is_mid_line() {
-            spinner.show(view.activity());
+        match is_lost {
+            true => spinner.show(CONNECTION_LOST.to_owned()),
+            false if !view.is_mid_line() => spinner.show(view.activity()),
+            false => {}
         }
         tokio::select! {
             event = events.next::<RunEventView>() => {
@@ -181,8 +201,22 @@ async fn show_events(client: &Client, agent: &str, run: &str, path: &str) -> Res
                     interrupt = listen_for_interrupt().await;
                 }
             }
-            _ = tree_poll.tick(), if is_flow || view.is_spawning() => {
-                let changes = children.changes(&get_tree(client, path).await?);
+            changed = lost_changed(&mut lost) => {
+                is_lost = changed;
+                spinner.hide();
+                // Text that is being written ends its line, which the spinner would overwrite.
+                output::print_part(&view.lines(&[]))?;
+                if !Spinner::is_visible() {
+                    notice_lost(is_lost);
+                }
+            }
+            _ = tree_poll.tick(), if !is_lost && (is_flow || view.is_spawning()) => {
+                let tree = match get_tree(client, path).await {
+                    // The events find out whether the server comes back.
+                    Err(Error::Unreachable { .. }) => continue,
+                    tree => tree?,
+                };
+                let changes = children.changes(&tree);
                 if !changes.is_empty() {
                     spinner.hide();
                     output::print_part(&view.lines(&changes))?;
@@ -213,13 +247,25 @@ async fn get_tree(client: &Client, path: &str) -> Result<RunTreeView> {
     client.get(&format!("{path}/tree")).await?.data().await
 }
 
+/// Says on standard error that the server does not answer.
+pub fn notice_lost(is_lost: bool) {
+    if is_lost {
+        output::print_notice(CONNECTION_LOST);
+    }
+}
+
 /// A spinner with the current activity, on a terminal only. It is hidden before anything else is printed.
 #[derive(Default)]
 pub struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
+    /// Whether a spinner can be seen.
+    pub fn is_visible() -> bool {
+        std::io::stderr().is_terminal()
+    }
+
     pub fn show(&mut self, activity: String) {
-        if !std::io::stderr().is_terminal() {
+        if !Self::is_visible() {
             return;
         }
         let bar = self.0.get_or_insert_with(|| {

@@ -1,5 +1,7 @@
 //! Turns the events of a run into text for people. It does no I/O; the caller prints the text.
 
+use std::borrow::Cow;
+
 use emergent_domain::{
     approval::{ApprovalKind, ApprovalStatus, Choice},
     run::{Reason, RunStatus},
@@ -16,8 +18,9 @@ use serde_json::Value;
 use super::{CallLine, status, tokens, tree};
 use crate::{
     hints,
-    output::first_line,
-    text::{StreamWrap, short_id, wrap_item},
+    output::{first_line, paint},
+    printable::{printable, printable_line},
+    text::{StreamWrap, indent_lines, short_id, wrap_item},
 };
 
 /// The tool whose calls start child runs.
@@ -45,7 +48,36 @@ pub fn unavailable_server(unavailable: &UnavailableServerView) -> String {
             "⚠ without the tools of {server}: the secret {secret} is missing, `{}` sets it",
             hints::command(&format!("secret set {secret}"))
         ),
-        None => format!("⚠ without the tools of {server}: it {reason}"),
+        None => format!("⚠ without the tools of {server}: it {}", indent_lines(reason)),
+    }
+}
+
+/// Says that a person is asked, with the command that shows the request, or what the person decided; `None` for other
+/// events.
+pub fn request_text(event: &BodyView, has_short_ids: bool) -> Option<String> {
+    match event {
+        BodyView::ApprovalRequested { approval_id, tool_name, kind, .. } => {
+            let what = match kind {
+                ApprovalKind::Approval => format!("{tool_name} has to be approved"),
+                ApprovalKind::Question => "a person is asked".to_owned(),
+                ApprovalKind::ClientTool => format!("the caller has to execute {tool_name}"),
+            };
+            let id = approval_id.to_string();
+            let id = if has_short_ids { short_id(&id) } else { &id };
+            Some(format!("{what}: {}", hints::command(&format!("inbox show {id}"))))
+        }
+        BodyView::ApprovalDecided { tool_name, status, decision, reason, edited, .. } => {
+            let what = match (status, decision) {
+                (ApprovalStatus::Expired, _) => "nobody decided in time about",
+                (_, Choice::Approve) if *edited => "a person changed and approved",
+                (_, Choice::Approve) => "a person approved",
+                (_, Choice::Deny) => "a person denied",
+                (_, Choice::Answer) => "a person answered",
+            };
+            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            Some(format!("{what} {tool_name}{reason}"))
+        }
+        _ => None,
     }
 }
 
@@ -101,7 +133,7 @@ impl View {
     pub fn activity(&self) -> String {
         match self.calls.last() {
             _ if self.waiting => "waiting for a person".to_owned(),
-            Some((_, tool)) => format!("calling {tool}"),
+            Some((_, tool)) => format!("calling {}", printable_line(tool)),
             None if self.started => "thinking".to_owned(),
             None => "waiting for its turn".to_owned(),
         }
@@ -131,7 +163,9 @@ impl View {
             BodyView::ServersUnavailable { servers, missing_tools } => {
                 let mut notes: Vec<String> = servers.iter().map(unavailable_server).collect();
                 if !missing_tools.is_empty() {
-                    notes.push(format!("⚠ no such tool: {}", missing_tools.join(", ")));
+                    // Tools are missing because their servers are, or because nobody has them.
+                    let what = if servers.is_empty() { "no such tool" } else { "so these tools are missing" };
+                    notes.push(format!("⚠ {what}: {}", missing_tools.join(", ")));
                 }
                 let lines: Vec<String> = notes.iter().flat_map(|note| self.wrap_note(note)).collect();
                 self.lines(&lines)
@@ -139,13 +173,17 @@ impl View {
             BodyView::LoopDetected { tool_name, count, .. } => self.push_line(&format!(
                 "⟲ {tool_name} was called {count} times with the same input; the model was told"
             )),
-            BodyView::LimitReached { reason } => match reason {
-                Reason::StepLimit => {
-                    self.push_line("⚑ the step limit is reached: a last answer, without tools")
+            BodyView::LimitReached { reason } => {
+                // The model is asked for another answer, in the same step if it had not ended the first one.
+                self.streamed.clear();
+                match reason {
+                    Reason::StepLimit => {
+                        self.push_line("⚑ the step limit is reached: a last answer, without tools")
+                    }
+                    Reason::Timeout => self.push_line("⚑ time is up: a last answer, within seconds"),
+                    other => self.push_line(&format!("⚑ limit reached: {other}")),
                 }
-                Reason::Timeout => self.push_line("⚑ time is up: a last answer, within seconds"),
-                other => self.push_line(&format!("⚑ limit reached: {other}")),
-            },
+            }
             BodyView::AnswerIncomplete { reason: Reason::InvalidOutput, .. } => {
                 self.streamed.clear();
                 self.push_line(
@@ -163,16 +201,11 @@ impl View {
             BodyView::Compacted { before, after, .. } => {
                 self.push_line(&format!("… the conversation was shortened, from {before} to {after} tokens"))
             }
-            BodyView::ApprovalRequested { approval_id, tool_name, kind, .. } => {
-                let what = match kind {
-                    ApprovalKind::Approval => format!("{tool_name} has to be approved"),
-                    ApprovalKind::Question => "a person is asked".to_owned(),
-                    ApprovalKind::ClientTool => format!("the caller has to execute {tool_name}"),
-                };
-                let id = approval_id.to_string();
-                let id = if self.width.is_some() { short_id(&id) } else { &id };
-                let command = hints::command(&format!("inbox show {id}"));
-                self.push_line(&format!("✋ {what}: {command}"))
+            BodyView::ApprovalRequested { .. } | BodyView::ApprovalDecided { .. } => {
+                match request_text(event, self.width.is_some()) {
+                    Some(text) => self.push_line(&format!("✋ {text}")),
+                    None => String::new(),
+                }
             }
             BodyView::RunWaiting { .. } => {
                 self.waiting = true;
@@ -181,17 +214,6 @@ impl View {
             BodyView::RunContinued {} => {
                 self.waiting = false;
                 String::new()
-            }
-            BodyView::ApprovalDecided { tool_name, status, decision, reason, edited, .. } => {
-                let what = match (status, decision) {
-                    (ApprovalStatus::Expired, _) => "nobody decided in time about",
-                    (_, Choice::Approve) if *edited => "a person changed and approved",
-                    (_, Choice::Approve) => "a person approved",
-                    (_, Choice::Deny) => "a person denied",
-                    (_, Choice::Answer) => "a person answered",
-                };
-                let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-                self.push_line(&format!("✋ {what} {tool_name}{reason}"))
             }
             BodyView::ThoughtDelta { .. } | BodyView::RunEnded { .. } => String::new(),
         }
@@ -213,7 +235,7 @@ impl View {
         let mut out = self.end_line();
         let summary = facts.summary.as_ref().map(|summary| summary.text.as_str()).unwrap_or_default();
         if !summary.is_empty() && summary.trim() != self.answer.trim() {
-            out.push_str(&format!("{summary}\n"));
+            out.push_str(&format!("{}\n", self.shown(summary)));
         }
         let mark = match facts.status {
             RunStatus::Completed => self.paint("32", "✓"),
@@ -292,7 +314,7 @@ impl View {
         let mark = if failed { self.paint("31", "✗") } else { self.paint("32", "✓") };
         let error = failed.then(|| reason(call.output.as_ref().unwrap_or(&Value::Null)));
         let line = CallLine {
-            head: format!("{mark} {}", self.paint("1", &call.tool_name)),
+            head: format!("{mark} {}", self.paint("1", &printable_line(&call.tool_name))),
             input: &call.input.to_string(),
             took: tree::took(call.duration_ms),
             error: error.as_deref(),
@@ -308,6 +330,7 @@ impl View {
 
     /// The lines of a note that begins with a mark. On a terminal it is wrapped beside the mark, before it is painted.
     fn wrap_note(&self, note: &str) -> Vec<String> {
+        let note = &*printable(note);
         match (self.width, note.split_once(' ')) {
             (Some(width), Some((mark, text))) => wrap_item(&format!("{mark} "), text, width),
             _ => vec![note.to_owned()],
@@ -318,7 +341,13 @@ impl View {
         if !text.is_empty() {
             self.mid_line = !text.ends_with('\n');
         }
-        self.wrapping.push(text)
+        let text = self.shown(text);
+        self.wrapping.push(&text)
+    }
+
+    /// The text of the model, which does not control a terminal. Where there is none, the text is as the model wrote it.
+    fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.width.is_some() { printable(text) } else { Cow::Borrowed(text) }
     }
 
     fn end_line(&mut self) -> String {
@@ -327,7 +356,7 @@ impl View {
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        paint(code, text, self.colour)
     }
 }
 

@@ -54,11 +54,31 @@ fn the_text_of_a_restarted_step_is_printed_again() {
 }
 
 #[test]
+fn the_last_answer_of_a_run_whose_time_is_up_is_printed_once() {
+    let limit = json!({ "type": "limit_reached", "reason": "timeout" });
+    let output = rendered(&[
+        delta(1, "Slow"),
+        limit,
+        delta(1, "So far: "),
+        delta(1, "nothing"),
+        message(1, "So far: nothing"),
+    ]);
+    assert_eq!(output, "Slow\n⚑ time is up: a last answer, within seconds\nSo far: nothing\n");
+}
+
+#[test]
 fn an_answer_that_does_not_match_its_schema_is_corrected() {
     let incomplete = |reason: &str| json!({ "type": "answer_incomplete", "stepNumber": 1, "reason": reason });
     let output = rendered(&[incomplete("invalid_output")]);
     assert_eq!(output, "↻ the answer does not match the output schema: the model is asked to correct it\n");
     assert!(rendered(&[incomplete("truncated")]).contains("is asked to go on"));
+}
+
+#[test]
+fn the_lines_of_a_server_that_failed_are_indented() {
+    let servers = json!([{ "server": "files", "reason": "ended; its standard error ends with:\nI am gone" }]);
+    let output = rendered(&[json!({ "type": "servers_unavailable", "servers": servers })]);
+    assert!(output.ends_with("ends with:\n    I am gone\n"), "{output}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::{
     commands::{tree, watch_run},
     output::{duration, first_line},
+    printable::printable_line,
     text::fit_line,
 };
 
@@ -27,6 +28,9 @@ const MAX_STORED_LINES: usize = 100;
 const MAX_INPUT_CHARS: usize = 60;
 /// About this many characters of streamed text are a token.
 const CHARS_PER_TOKEN: usize = 4;
+
+/// The state of a run that goes on only when a person has decided.
+const WAITS_FOR_PERSON: &str = "waits for a person";
 
 /// The activity of one workflow.
 #[derive(Default)]
@@ -70,6 +74,12 @@ impl Activity {
         self.runs.retain(|_, run| run.id != id);
     }
 
+    /// The line for a request to a person or its decision, where nothing else of a run is shown; `None` for other events.
+    pub fn request_line(&self, id: Uuid, event: &RunEventView) -> Option<String> {
+        let run = self.runs.values().find(|run| run.id == id)?;
+        Some(format!("{}  {}", run.label, request_line(&event.body, false)?))
+    }
+
     /// Adds a line, such as a decision of the workflow.
     pub fn add_line(&mut self, at: Timestamp, line: String) {
         self.newest.push_back((at, line));
@@ -111,7 +121,7 @@ impl Activity {
             let since = millis(at.since(started_at));
             format!("{:>8}  {line}", duration(since))
         }));
-        lines.iter().map(|line| fit_line(line, width)).collect()
+        lines.iter().map(|line| fit_line(&printable_line(line), width)).collect()
     }
 }
 
@@ -169,7 +179,23 @@ impl ActiveRun {
             }
             BodyView::LimitReached { reason } => Some(format!("⚑ limit reached: {reason}")),
             BodyView::ServersUnavailable { servers, .. } => {
-                servers.first().map(watch_run::unavailable_server)
+                // The reason may have several lines, of which the last ones say most.
+                let text = watch_run::unavailable_server(servers.first()?);
+                Some(text.lines().map(str::trim).collect::<Vec<_>>().join(" "))
+            }
+            BodyView::ApprovalRequested { .. } => {
+                self.state = WAITS_FOR_PERSON.to_owned();
+                request_line(event, true)
+            }
+            BodyView::RunWaiting { .. } => {
+                self.state = WAITS_FOR_PERSON.to_owned();
+                // The line of the request has the command.
+                None
+            }
+            BodyView::ApprovalDecided { .. } => request_line(event, true),
+            BodyView::RunContinued {} => {
+                self.state = "thinks".to_owned();
+                None
             }
             BodyView::Compacted { before, after, .. } => {
                 Some(format!("… the conversation was shortened, from {before} to {after} tokens"))
@@ -180,6 +206,10 @@ impl ActiveRun {
             _ => None,
         }
     }
+}
+
+fn request_line(event: &BodyView, has_short_ids: bool) -> Option<String> {
+    Some(format!("✋ {}", watch_run::request_text(event, has_short_ids)?))
 }
 
 fn tool_line(call: &ToolCallView) -> String {
@@ -278,6 +308,59 @@ mod tests {
             "summary": null, "errorMessage": null }),
         );
         assert!(!activity.lines(start(), 100, 10)[0].contains("step"), "an ended run is not active");
+    }
+
+    #[test]
+    fn a_run_that_asks_a_person_says_so_with_the_command_that_shows_the_request() {
+        let mut activity = activity();
+        let request = json!({ "type": "approval_requested", "approvalId": ID, "toolCallId": ID,
+            "toolName": "ask_user", "kind": "question" });
+        apply(&mut activity, 1, request.clone());
+        apply(&mut activity, 1, json!({ "type": "run_waiting", "waitingFor": "question" }));
+        assert_eq!(
+            activity.lines(start(), 100, 10),
+            [
+                "  ▸ design  step 0  0 tokens  waits for a person",
+                "    1.0s  design  ✋ a person is asked: emergent inbox show 00000000",
+            ]
+        );
+        // A pipe shows whole ids.
+        let mut event = request;
+        (event["runId"], event["at"]) = (json!(ID), json!("2026-01-01T00:00:01Z"));
+        let line = activity.request_line(ID.parse().unwrap(), &serde_json::from_value(event).unwrap());
+        let expected = format!("design  ✋ a person is asked: emergent inbox show {ID}");
+        assert_eq!(line.as_deref(), Some(&*expected));
+        let decided = json!({ "type": "approval_decided", "approvalId": ID, "toolCallId": ID, "toolName": "ask_user",
+            "status": "decided", "decision": "answer", "reason": null, "edited": false });
+        apply(&mut activity, 3, decided);
+        apply(&mut activity, 3, json!({ "type": "run_continued" }));
+        let lines = activity.lines(start(), 100, 10);
+        assert!(lines[0].ends_with("thinks"), "{lines:#?}");
+        assert_eq!(lines[2], "    3.0s  design  ✋ a person answered ask_user");
+    }
+
+    #[test]
+    fn the_reason_of_a_server_in_several_lines_is_one_line() {
+        let mut activity = activity();
+        let reason = "could not be reached; its standard error ends with:\nI am gone";
+        let servers = json!([{ "server": "files", "reason": reason }]);
+        apply(&mut activity, 1, json!({ "type": "servers_unavailable", "servers": servers }));
+        let lines = activity.lines(start(), 200, 10);
+        assert!(lines[1].ends_with("its standard error ends with: I am gone"), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_line_neither_breaks_nor_controls_the_terminal() {
+        let mut activity = Activity::default();
+        activity.add_run(ID.parse().unwrap(), "design\u{1b}[2J\n");
+        activity.add_line(start(), "architect: it\r\u{202e}fits".to_owned());
+        assert_eq!(
+            activity.lines(start(), 80, 5),
+            [
+                r"  ▸ design\u{1b}[2J\n  step 0  0 tokens  waits for its turn",
+                r"     0ms  architect: it\r\u{202e}fits",
+            ]
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod screen;
 
 use std::time::Duration;
 
+use console::measure_text_width;
 use emergent_domain::{time::Clock, workflow::WorkflowStatus};
 use emergent_wire::{
     workflow::WorkflowView,
@@ -16,7 +17,7 @@ use futures_util::{StreamExt, stream};
 
 use super::{
     encode,
-    watch_run::{Event, Events, listen_for_interrupt},
+    watch_run::{CONNECTION_LOST, Event, Events, listen_for_interrupt, lost_changed, notice_lost},
 };
 use crate::{
     client::{Client, OtherDriver, Received},
@@ -44,14 +45,21 @@ const TIMES_TIMEOUT: Duration = Duration::from_secs(5);
 /// Follows a workflow until it ends or is escalated; fails unless it completed. On a data folder, this
 /// process drives the workflow.
 pub async fn follow(client: &Client, id: &str, as_json: bool) -> Result<()> {
+    let again = hints::command(&format!("workflow follow {id}"));
+    follow_with(client, id, &again, as_json).await
+}
+
+/// Follows a workflow like [`follow`]. `again` is the command that follows it again after Ctrl-C.
+pub async fn follow_with(client: &Client, id: &str, again: &str, as_json: bool) -> Result<()> {
     let driver = client.drive_runs();
     let ended = watch(client, id, as_json).await;
     driver.stop().await;
-    let Some(workflow) = ended? else {
+    let Some(workflow) = ended.map_err(|error| left_behind(error, "workflow", id))? else {
         // It may have ended while this process stopped.
         let status = get(client, id).await.ok().map(|workflow| workflow.facts.status);
         let ended = status.filter(|status| status.is_terminal()).map(|status| status.to_string());
-        output::print_notice(&interrupted_message(client.other_driver(), "workflow", id, ended.as_deref()));
+        let driver = client.other_driver();
+        output::print_notice(&interrupted_message_with(driver, "workflow", id, ended.as_deref(), again));
         return Err(Error::Interrupted);
     };
     match workflow.facts.status {
@@ -64,11 +72,22 @@ pub async fn follow(client: &Client, id: &str, as_json: bool) -> Result<()> {
 /// What becomes of a run or workflow that is not followed any more, and what the user can do. `ended` is its status
 /// if it has ended meanwhile.
 pub fn interrupted_message(driver: OtherDriver, noun: &str, id: &str, ended: Option<&str>) -> String {
+    let again = hints::command(&format!("{noun} follow {id}"));
+    interrupted_message_with(driver, noun, id, ended, &again)
+}
+
+/// The message of [`interrupted_message`] with the command that follows the run or workflow again.
+fn interrupted_message_with(
+    driver: OtherDriver,
+    noun: &str,
+    id: &str,
+    ended: Option<&str>,
+    follow: &str,
+) -> String {
     if let Some(status) = ended {
         let show = hints::command(&format!("{noun} show {id}"));
         return format!("Interrupted. The {noun} has ended meanwhile, it is {status}: `{show}` shows it.");
     }
-    let follow = hints::command(&format!("{noun} follow {id}"));
     let cancel = hints::command(&format!("{noun} cancel {id}"));
     match driver {
         OtherDriver::Server => format!(
@@ -83,6 +102,18 @@ pub fn interrupted_message(driver: OtherDriver, noun: &str, id: &str, ended: Opt
              `{cancel}` ends it.",
             hints::local_command("serve")
         ),
+    }
+}
+
+/// The error of a server that stopped while a run or workflow was followed says what becomes of it.
+pub fn left_behind(error: Error, noun: &str, id: &str) -> Error {
+    match error {
+        Error::Unreachable { server, .. } => Error::Usage(format!(
+            "the server at `{server}` does not answer any more; the {noun} is kept and goes on when a server starts: then \
+             `{}` watches it again",
+            hints::command(&format!("{noun} follow {id}"))
+        )),
+        other => other,
     }
 }
 
@@ -168,9 +199,19 @@ fn print_end(workflow: &WorkflowView) -> Result<()> {
     if let Some(escalation) = &workflow.facts.escalation {
         output::print_text(&format!("\nIt waits for you: {}", escalation.reason))?;
     }
-    for option in advice(&workflow.facts) {
-        let option = if output::terminal_width().is_some() { shorten_ids(&option) } else { option };
-        output::print_line(&format!("  {option}"))?;
+    for (label, command) in advice(&workflow.facts) {
+        let line = format!("  {label:<17} {command}");
+        match output::terminal_width() {
+            None => output::print_line(&line)?,
+            Some(width) if measure_text_width(&shorten_ids(&line)) <= width => {
+                output::print_line(&shorten_ids(&line))?;
+            }
+            // A command is never broken, so that it can be copied.
+            Some(_) => {
+                output::print_line(&format!("  {label}"))?;
+                output::print_line(&format!("    {}", shorten_ids(&command)))?;
+            }
+        }
     }
     Ok(())
 }
@@ -181,8 +222,10 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
     let mut dag = Dag::new(&workflow);
     let mut screen = Screen::new(as_json);
     let mut feeds = RunFeeds::new(client);
+    let events = Events::new(client, &path(id));
+    let mut lost = events.lost();
     // As a stream, so that a read in progress is not cancelled when the tasks are redrawn.
-    let events = stream::unfold(Events::new(client, &path(id)), |mut events| async {
+    let events = stream::unfold(events, |mut events| async {
         let next = events.next::<WorkflowEventView>().await;
         Some((next, events))
     });
@@ -217,11 +260,18 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
                     screen.follow_run(&mut feeds, &dag, event);
                 }
             }
-            Some(update) = feeds.next(), if !feeds.is_empty() => screen.run_update(&mut dag, update),
+            Some(update) = feeds.next(), if !feeds.is_empty() => screen.run_update(&mut dag, update)?,
             _ = tick.tick() => screen.draw(&dag)?,
+            is_lost = lost_changed(&mut lost) => screen.connection(is_lost),
             _ = spend_poll.tick(), if screen.is_terminal => {
-                workflow = get(client, id).await?;
-                dag.refresh(&workflow);
+                match get(client, id).await {
+                    // The events find out whether the server comes back.
+                    Err(Error::Unreachable { .. }) => {}
+                    loaded => {
+                        workflow = loaded?;
+                        dag.refresh(&workflow);
+                    }
+                }
             }
             _ = &mut interrupt => {
                 screen.draw(&dag)?;
@@ -246,7 +296,7 @@ fn is_idle(workflow: &WorkflowView) -> bool {
 /// Prints an event as a line, or as JSON.
 fn print(dag: &Dag, event: &Event<WorkflowEventView>, as_json: bool) -> Result<()> {
     if as_json {
-        return output::print_line(&event.raw.to_string());
+        return output::print_json_line(&event.raw);
     }
     match event.parsed.as_ref().and_then(|event| dag.describe_event(event)) {
         Some(line) => output::print_text(&line),
@@ -281,24 +331,41 @@ impl Screen {
         Ok(())
     }
 
-    /// Follows the run that an event is about, on a terminal.
+    /// Says that the server does not answer, or that it answers again.
+    fn connection(&mut self, is_lost: bool) {
+        match is_lost {
+            _ if !self.is_terminal => notice_lost(is_lost),
+            true => self.activity.add_line(Clock::system().now(), CONNECTION_LOST.to_owned()),
+            false => self.activity.add_line(Clock::system().now(), "connected again".to_owned()),
+        }
+    }
+
+    /// Follows the run that an event is about: on a terminal for its activity, and elsewhere for what it asks a person,
+    /// which no event of the workflow says.
     fn follow_run(&mut self, feeds: &mut RunFeeds<'_>, dag: &Dag, event: &WorkflowEventView) {
-        let Some(run) = event.run_id.filter(|_| self.is_terminal) else { return };
+        let Some(run) = event.run_id.filter(|_| !self.as_json) else { return };
         if feeds.follow(run) {
             let label = event.task_id.map_or_else(|| "planning".to_owned(), |task| dag.name(task));
             self.activity.add_run(run, &label);
         }
     }
 
-    fn run_update(&mut self, dag: &mut Dag, update: RunUpdate) {
+    fn run_update(&mut self, dag: &mut Dag, update: RunUpdate) -> Result<()> {
         match update {
             RunUpdate::Loaded { rehearsal: true } => dag.mark_rehearsal(),
             RunUpdate::Loaded { rehearsal: false } => {}
-            RunUpdate::Event { run, event } => {
+            RunUpdate::Event { run, event } if self.is_terminal => {
                 self.activity.apply_event(run, event.parsed.as_ref(), &event.raw);
+            }
+            RunUpdate::Event { run, event } => {
+                let event = event.parsed.as_ref();
+                if let Some(line) = event.and_then(|event| self.activity.request_line(run, event)) {
+                    output::print_text(&line)?;
+                }
             }
             RunUpdate::Closed { run } => self.activity.remove_run(run),
         }
+        Ok(())
     }
 
     fn draw(&mut self, dag: &Dag) -> Result<()> {
@@ -341,6 +408,14 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interrupted_demo_goes_on_when_it_is_started_again() {
+        let left = interrupted_message_with(OtherDriver::Nobody, "workflow", "abc", None, "emergent demo");
+        let expected =
+            "Nobody drives the workflow now: `emergent demo` goes on here, `emergent serve` starts a server";
+        assert!(left.contains(expected), "{left}");
+    }
 
     #[test]
     fn what_ended_meanwhile_is_not_said_to_wait() {
