@@ -1,6 +1,10 @@
 //! `emergent discussion`: lists discussions, shows one, or decides an escalated one.
 
-use emergent_wire::discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView, EntryView};
+use emergent_domain::foreign_json;
+use emergent_wire::{
+    discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView, EntryView},
+    task::TaskView,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -8,12 +12,14 @@ use super::{
     encode,
     resolve::{DISCUSSIONS, resolve_id},
     task::resolve_task,
+    watch_workflow,
 };
 use crate::{
     client::{Client, Received},
     error::Result,
     hints,
     output::{self, bold, dim},
+    printable::printable_line,
 };
 
 /// The type of the entries that can be accepted.
@@ -63,17 +69,42 @@ impl Discussion {
             }
             Discussion::Decide { discussion, decision, reason } => {
                 // Anything but a JSON object is text, also `42` and `true`.
-                let decision = match serde_json::from_str::<Value>(&decision) {
+                let decision = match foreign_json::from_str::<Value>(&decision) {
                     Ok(value) if value.is_object() => value,
                     _ => Value::String(decision),
                 };
                 let body = DecideDiscussion { decision, reason };
                 let path = format!("{}/decide", path(client, &discussion).await?);
-                client.post(&path, &body).await?.data().await?
+                let decided: Received<DiscussionView> = client.post(&path, &body).await?.data().await?;
+                print(&decided, as_json)?;
+                warn_if_not_driven(client, &decided.id.to_string()).await;
+                return Ok(());
             }
         };
-        if as_json { output::print_json(&discussion) } else { print_discussion(&discussion) }
+        print(&discussion, as_json)
     }
+}
+
+/// Tells the user on a data folder that no server drives the workflow of a decided discussion, if it can go on: it may wait
+/// for a person elsewhere.
+pub async fn warn_if_not_driven(client: &Client, discussion: &str) {
+    if client.is_sole_driver()
+        && let Ok(Some(workflow)) = active_workflow(client, discussion).await
+    {
+        watch_workflow::warn_if_not_driven(client, &workflow);
+    }
+}
+
+/// The id of the workflow of a discussion, unless it waits or has ended; `None` if the discussion has none.
+async fn active_workflow(client: &Client, discussion: &str) -> Result<Option<String>> {
+    let path = format!("/api/coordination/discussions/{}", encode(discussion));
+    let discussion: Received<DiscussionView> = client.get(&path).await?.data().await?;
+    let Some(task) = &discussion.task_id else { return Ok(None) };
+    let path = format!("/api/coordination/tasks/{}", encode(task));
+    let task: Received<TaskView> = client.get(&path).await?.data().await?;
+    let Some(workflow) = task.workflow_id.map(|id| id.to_string()) else { return Ok(None) };
+    let is_active = watch_workflow::get(client, &workflow).await?.facts.status.is_active();
+    Ok(is_active.then_some(workflow))
 }
 
 async fn list(
@@ -178,8 +209,8 @@ fn first_to_decide_on(entries: &[EntryView]) -> usize {
 fn print_entry(entry: &EntryView, label: &str) -> Result<()> {
     let round = entry.round.filter(|round| *round > 1);
     let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
-    let entry_label = dim(&format!("{label}{round}"));
-    output::print_line(&format!("\n{}  {entry_label}", bold(&entry.agent)))?;
+    let entry_label = dim(&printable_line(&format!("{label}{round}")));
+    output::print_line(&format!("\n{}  {entry_label}", bold(&printable_line(&entry.agent))))?;
     output::print_text(&entry.content)?;
     match &entry.option {
         Some(option) => output::print_item("for: ", option),
@@ -187,9 +218,13 @@ fn print_entry(entry: &EntryView, label: &str) -> Result<()> {
     }
 }
 
+fn print(discussion: &Received<DiscussionView>, as_json: bool) -> Result<()> {
+    if as_json { output::print_json(discussion) } else { print_discussion(discussion) }
+}
+
 fn print_discussion(discussion: &DiscussionView) -> Result<()> {
-    let (kind, status) = (&discussion.kind, &discussion.status);
-    output::print_text(&format!("{}  {kind}  {status}", bold(&discussion.topic)))?;
+    let (kind, status) = (printable_line(&discussion.kind), &*printable_line(&discussion.status));
+    output::print_coloured_text(&format!("{}  {kind}  {status}", bold(&discussion.topic)))?;
     for entry in &discussion.entries {
         print_entry(entry, &entry.entry_type)?;
     }

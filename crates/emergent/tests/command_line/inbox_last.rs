@@ -1,11 +1,17 @@
 //! `emergent inbox`: `last`, which may name something else by now, and the options of a workflow that waits.
 
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+    time::Duration,
+};
+
 use serde_json::json;
 
 use crate::{
     chat::home_with_talker,
     chat_terminal::converse_to_end,
-    common::{Home, command_output, failed, json_of, text},
+    common::{Home, command_output, eventually, failed, json_of, text},
     write,
 };
 
@@ -70,6 +76,30 @@ fn the_options_of_a_workflow_are_shown_with_their_commands_and_can_be_chosen() {
     assert_eq!(task["status"], "skipped", "{task}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workflow_whose_task_asks_a_person_says_so_before_the_answer() {
+    let home = home_with_talker();
+    let plan = json!([{ "key": "paint", "title": "ask me", "assignedAgent": "talker" }]);
+    write(&home, "plan.json", &plan.to_string());
+    let server = home.start().await;
+    let mut follow = home.command(&["dispatch", "--tasks", "plan.json", "--follow"]);
+    let mut child = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut lines =
+        BufReader::new(child.stdout.take().expect("a pipe")).lines().map(|line| line.expect("a line"));
+    let asked = lines.find(|line| line.contains('✋')).expect("a line about the request");
+    assert!(asked.starts_with("paint  ✋ a person is asked: emergent inbox show "), "{asked}");
+    eventually("the task has the flag", Duration::from_secs(20), async || {
+        let shown = command_output(home.run(&["workflow", "show", "last"]));
+        shown.contains("⚑ paint") && shown.contains("waits for a person: emergent inbox list")
+    })
+    .await;
+    command_output(home.run(&["inbox", "answer", "last", "red"]));
+    let rest: Vec<String> = lines.collect();
+    assert!(child.wait().expect("a child").success(), "{rest:#?}");
+    assert!(rest.iter().any(|line| line == "paint  ✋ a person answered ask_user"), "{rest:#?}");
+    server.kill();
+}
+
 #[test]
 fn two_calls_of_one_tool_are_told_apart() {
     let home = home_with_talker();
@@ -88,12 +118,28 @@ fn a_question_is_not_approved_and_a_call_is_not_answered() {
     let told = failed(&home.run(&["inbox", "approve", "last"]));
     assert!(told.contains("is a question, which is answered: `emergent inbox answer "), "{told}");
     assert!(!told.contains("approve the call"), "nothing is announced that is not done: {told}");
-    command_output(home.run(&["inbox", "answer", "last", "red"]));
+    let answered = home.run(&["inbox", "answer", "last", "2"]);
+    assert!(text(&answered.stderr).contains("answer \"blue\" to \""), "{}", text(&answered.stderr));
+    let waits = "It waits for a server (`emergent serve`); `emergent run follow ";
+    assert!(text(&answered.stderr).contains(waits), "{}", text(&answered.stderr));
+    assert!(command_output(answered).starts_with("answered \"blue\""));
     failed(&home.run(&["chat", "delete it", "--agent", "talker"]));
     let told = failed(&home.run(&["inbox", "answer", "last", "red"]));
     assert!(told.contains("is a tool call, which is approved or denied: `emergent inbox approve "), "{told}");
     let expired = command_output(home.run(&["inbox", "list", "--status", "expired"]));
     assert_eq!(expired, "Nothing is expired.\n");
+}
+
+#[test]
+fn a_run_waits_for_a_server_only_when_its_last_request_is_decided() {
+    let home = home_with_talker();
+    failed(&home.run(&["chat", "both", "--agent", "talker"]));
+    let decided = || text(&home.run(&["inbox", "deny", "last"]).stderr);
+    let waits = "It waits for a server (`emergent serve`); `emergent run follow ";
+    let first = decided();
+    assert!(first.contains("deny \"") && !first.contains(waits), "it waits for a person still: {first}");
+    let second = decided();
+    assert!(second.contains(waits), "{second}");
 }
 
 #[test]
@@ -106,4 +152,9 @@ fn an_answer_that_would_be_refused_is_not_asked_about() {
     let (home, _) = home_with_escalation();
     let told = failed(&home.run(&["inbox", "answer", "last", "explode"]));
     assert!(told.contains("`explode` is not an option of this workflow"), "{told}");
+    let told = failed(&home.run(&["inbox", "answer", "last", "2"]));
+    assert!(told.contains("`reassign` needs more than its name"), "{told}");
+    assert!(!told.contains("the workflow \""), "nothing is announced: {told}");
+    let told = failed(&home.run(&["inbox", "answer", "last", "4"]));
+    assert!(told.contains("this would cancel the workflow"), "{told}");
 }

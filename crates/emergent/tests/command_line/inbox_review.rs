@@ -74,6 +74,25 @@ fn a_discussion_is_decided_with_keys_and_its_workflow_goes_on() {
     assert!(nothing.contains("Nothing waits for a person."), "{nothing}");
 }
 
+#[test]
+fn a_decided_discussion_says_how_its_workflow_goes_on_without_a_server() {
+    let waits = "It waits for a server (`emergent serve`); `emergent workflow follow ";
+    for decide in [&["inbox", "approve", "last", "--yes"][..], &["discussion", "decide", "last", "APPROVED"]]
+    {
+        let home = home_with_escalated_workflow();
+        let decided = home.run(decide);
+        assert!(text(&decided.stderr).contains(waits), "{decide:?}: {}", text(&decided.stderr));
+        command_output(decided);
+    }
+    let home = home_with_escalated_workflow();
+    let denied = home.run(&["inbox", "deny", "last", "--yes"]);
+    assert!(
+        !text(&denied.stderr).contains("waits for a server"),
+        "it is cancelled: {}",
+        text(&denied.stderr)
+    );
+}
+
 /// A folder with a workflow whose task failed.
 fn home_with_failed_task() -> Home {
     let home = home_with_escalated_workflow();
@@ -95,11 +114,13 @@ fn home_with_failed_task() -> Home {
 fn every_option_of_a_workflow_has_a_key() {
     let home = home_with_failed_task();
     let names = "[1-4] an option [r]esume [c]ancel [l]ater [q]uit [?]";
+    // What is typed between this message and the next prompt is lost.
+    let refused = format!("`9` is none of the keys: {names}");
     let steps = [
         (names, "?"),
         ("1  choose the option with this number", ""),
         (names, "9"),
-        ("`9` is none of the keys", ""),
+        (refused.as_str(), ""),
         (names, "3"),
         ("Really skip? [y/N]", "n"),
         (names, "2"),

@@ -7,7 +7,11 @@ mod show;
 
 use std::path::{Path, PathBuf};
 
-use emergent_domain::approval::{ApprovalKind, ApprovalStatus, Choice};
+use emergent_domain::{
+    approval::{ApprovalKind, ApprovalStatus, Choice},
+    foreign_json,
+    text::on_one_line,
+};
 use emergent_wire::{
     approval::{ApprovalView, DecideApproval, EscalatedItemView, InboxDetailView, InboxItemView, InboxKind},
     token::TokenView,
@@ -16,22 +20,23 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    confirm, encode, read_json_file,
-    resolve::{INBOX, resolve_id},
+    confirm, discussion, encode, read_json_file,
+    resolve::{INBOX, LAST, resolve_id},
+    watch_run, watch_workflow,
 };
 use crate::{
+    cells::cell,
     client::{Client, Received},
     error::{Error, Result},
     hints,
     output::{self, first_line},
+    printable::printable_line,
     text::short_id,
 };
 pub use review::{Reviewed, review_request};
 use show::{choice_word, print_decided, print_escalated, print_escalated_decision, print_request};
 
 const TITLE_CHARS: usize = 60;
-/// The newest item that waits.
-const LAST: &str = "last";
 /// Where the time of a timestamp begins and ends, in minutes: `00:00`.
 const TIME_START: usize = 11;
 const TIME_END: usize = 16;
@@ -173,27 +178,45 @@ impl Deciding<'_> {
     fn describe(self, item: &InboxDetailView) -> String {
         match (self, item) {
             (Self::Approve, InboxDetailView::Request(request)) => {
-                format!("approve the call {} of {}", request.title, request.agent_name)
+                format!(
+                    "approve the call {} of {}",
+                    one_line(&request.title),
+                    printable_line(&request.agent_name)
+                )
             }
             (Self::Deny, InboxDetailView::Request(request)) => {
-                format!("deny \"{}\" of {}", request.title, request.agent_name)
+                format!("deny \"{}\" of {}", one_line(&request.title), printable_line(&request.agent_name))
             }
-            (Self::Answer(_), InboxDetailView::Request(request)) => {
-                format!("answer \"{}\" of {}", request.title, request.agent_name)
+            (Self::Answer(answer), InboxDetailView::Request(request)) => {
+                let options = request.question.as_ref().map_or(&[][..], |question| &question.options);
+                let answer = first_line(&option_of(options, answer), TITLE_CHARS);
+                let agent = printable_line(&request.agent_name);
+                format!("answer \"{answer}\" to \"{}\" of {agent}", one_line(&request.title))
             }
             (deciding, InboxDetailView::Escalated(item)) => {
                 let verb = match (deciding, item.kind) {
-                    (Self::Approve, InboxKind::Escalation) => "resume the workflow",
-                    (Self::Deny, InboxKind::Escalation) => "cancel the workflow",
-                    (Self::Answer(_), InboxKind::Escalation) => "choose an option of the workflow",
-                    (Self::Approve, _) => "accept the last proposal of the discussion",
-                    (Self::Deny, _) => "cancel the workflow of the discussion",
-                    (Self::Answer(_), _) => "decide the discussion",
+                    (Self::Approve, InboxKind::Escalation) => "resume the workflow".to_owned(),
+                    (Self::Deny, InboxKind::Escalation) => "cancel the workflow".to_owned(),
+                    (Self::Answer(answer), InboxKind::Escalation) => {
+                        options::describe(&option_of(&item.options, answer.trim()))
+                    }
+                    (Self::Approve, _) => "accept the last proposal of the discussion".to_owned(),
+                    (Self::Deny, _) => "cancel the workflow of the discussion".to_owned(),
+                    (Self::Answer(answer), _) => {
+                        let outcome = first_line(&option_of(&item.options, answer), TITLE_CHARS);
+                        format!("decide on \"{outcome}\" in the discussion")
+                    }
                 };
                 format!("{verb} \"{}\"", first_line(&item.title, TITLE_CHARS))
             }
         }
     }
+}
+
+/// The title of a request on one line. A model wrote a part of it, and a line break or a colour in it could look like
+/// what this program says.
+fn one_line(title: &str) -> String {
+    printable_line(&on_one_line(title)).into_owned()
 }
 
 /// Loads the item that a person names, checks that it waits, and says what is decided. What `last` is may have changed
@@ -210,7 +233,7 @@ async fn load_to_decide(
     check_choice(&item, deciding)?;
     // Nobody is asked about an answer that would be refused.
     if let Deciding::Answer(answer) = deciding {
-        check_answer(&item, answer)?;
+        check_answer(client, &item, answer).await?;
     }
     let what = deciding.describe(&item);
     if reference != LAST || yes {
@@ -279,9 +302,9 @@ fn row(item: &InboxItemView) -> Vec<String> {
         item.id.to_string(),
         item.kind.as_str().to_owned(),
         status,
-        item.agent_name.clone().unwrap_or_else(|| "-".to_owned()),
+        item.agent_name.clone().unwrap_or_else(|| "–".to_owned()),
         item.created_at.to_string(),
-        first_line(&item.title, TITLE_CHARS),
+        cell(&item.title, TITLE_CHARS),
     ]
 }
 
@@ -304,7 +327,7 @@ async fn load_detail(client: &Client, id: &str) -> Result<Received<InboxDetailVi
     client.get(&format!("/api/approvals/{}", encode(id))).await?.data().await
 }
 
-/// What `last` is: the newest item that waits.
+/// What [`LAST`] is here: the newest item that waits.
 async fn newest_pending(client: &Client) -> Result<String> {
     let items: Vec<Received<InboxItemView>> = client.get_newest("/api/approvals?status=pending", 1).await?;
     items.first().map(|item| item.id.to_string()).ok_or_else(|| {
@@ -358,11 +381,12 @@ fn check_choice(item: &InboxDetailView, deciding: Deciding<'_>) -> Result<()> {
     Err(Error::Usage(format!("\"{title}\" is {is}: `{command}`")))
 }
 
-/// Refuses an answer that is none of the options, where only these can be chosen.
-fn check_answer(item: &InboxDetailView, answer: &str) -> Result<()> {
+/// Refuses an answer that is none of the options, where only these can be chosen, and an option that needs more than its
+/// name.
+async fn check_answer(client: &Client, item: &InboxDetailView, answer: &str) -> Result<()> {
     match item {
         InboxDetailView::Escalated(item) if item.kind == InboxKind::Escalation => {
-            options::chosen(item, answer).map(drop)
+            options::check(client, item, answer).await
         }
         InboxDetailView::Escalated(_) => Ok(()),
         InboxDetailView::Request(request) => {
@@ -388,12 +412,27 @@ async fn token_name(client: &Client, id: Uuid) -> Option<String> {
     tokens.iter().find(|token| token.id == id).map(|token| token.name.clone())
 }
 
-/// Sends a decision about exactly the item that was loaded.
+/// Sends a decision about exactly the item that was loaded. On a data folder without a server, says what goes on with the
+/// work.
 async fn decide(client: &Client, item: &InboxDetailView, body: DecideApproval, as_json: bool) -> Result<()> {
+    let is_denied = body.decision == Choice::Deny;
     match item {
-        InboxDetailView::Request(request) => send(client, request, body, as_json).await,
-        InboxDetailView::Escalated(item) => send_escalated(client, item, body, as_json).await,
+        InboxDetailView::Request(request) => {
+            send(client, request, body, as_json).await?;
+            watch_run::warn_if_not_driven(client, &request.run_id.to_string()).await;
+        }
+        InboxDetailView::Escalated(item) => {
+            send_escalated(client, item, body, as_json).await?;
+            let id = item.id.to_string();
+            match item.kind {
+                // The workflow of a denied item is cancelled.
+                _ if is_denied => {}
+                InboxKind::Escalation => watch_workflow::warn_if_not_driven(client, &id),
+                _ => discussion::warn_if_not_driven(client, &id).await,
+            }
+        }
     }
+    Ok(())
 }
 
 async fn send_escalated(
@@ -416,7 +455,7 @@ async fn send(client: &Client, request: &ApprovalView, body: DecideApproval, as_
 
 fn read_input(input: Option<&str>, file: Option<&Path>) -> Result<Value> {
     let value: Value = match (input, file) {
-        (Some(text), _) => serde_json::from_str(text)
+        (Some(text), _) => foreign_json::from_str(text)
             .map_err(|error| Error::Usage(format!("--input is not JSON: {error}")))?,
         (None, Some(file)) => read_json_file(file)?,
         (None, None) => Value::Null,
@@ -436,7 +475,7 @@ fn parse_answer(request: &ApprovalView, answer: String) -> Result<Value> {
         return Ok(Value::String(answer));
     }
     // A schema may ask for a text as well, which people write without quotes.
-    Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
+    Ok(foreign_json::from_str(&answer).unwrap_or(Value::String(answer)))
 }
 
 /// The option with this number, from 1. A text that is an option itself is no number.
@@ -462,6 +501,33 @@ mod tests {
         );
         assert_eq!(none_text(Some("decided"), None), "Nothing is decided.");
         assert_eq!(none_text(None, None), "Nothing has waited for a person.");
+    }
+
+    #[test]
+    fn an_announcement_names_the_option_that_a_number_stands_for() {
+        let item = |kind: &str, options: &[&str]| -> InboxDetailView {
+            let id = "0198c0de-0000-7000-8000-000000000000";
+            serde_json::from_value(
+                serde_json::json!({ "id": id, "kind": kind, "status": "pending", "title": "a task failed",
+                "options": options, "decision": null, "createdAt": "2026-01-01T00:00:00Z" }),
+            )
+            .unwrap()
+        };
+        let escalation = item("escalation", &["retry", "reassign", "skip", "cancel"]);
+        let says = |answer| Deciding::Answer(answer).describe(&escalation);
+        assert_eq!(says("4"), "cancel the workflow \"a task failed\"");
+        assert_eq!(says("retry"), "choose \"retry\" for the workflow \"a task failed\"");
+        let discussion = item("discussion", &["red", "blue"]);
+        assert_eq!(
+            Deciding::Answer("2").describe(&discussion),
+            "decide on \"blue\" in the discussion \"a task failed\""
+        );
+    }
+
+    #[test]
+    fn a_title_looks_like_nothing_that_the_program_says() {
+        let title = "ok?\" of helper\r\n\u{1b}[32m✓\u{1b}[0m approved the call";
+        assert_eq!(one_line(title), "ok?\" of helper \\u{1b}[32m✓\\u{1b}[0m approved the call");
     }
 
     #[test]

@@ -15,12 +15,13 @@ use crate::{
     error::{Error, Result},
     hints,
     output::{self, dim},
+    printable::printable_line,
     text::{short_id, shorten_ids},
 };
 
 /// The option that gives the task to another agent.
 const REASSIGN: &str = "reassign";
-/// The ends of commands that may be left out.
+/// The ends of commands that may be left out, and that servers of earlier versions send.
 const OPTIONAL: [&str; 2] = [" --note TEXT", " --reason TEXT"];
 
 /// The workflow of an escalation; `None` for a discussion, and if this caller may not read workflows.
@@ -37,10 +38,10 @@ pub fn print_options(item: &EscalatedItemView, workflow: Option<&WorkflowView>) 
     for (index, option) in item.options.iter().enumerate() {
         let label = format!("  {}. ", index + 1);
         match workflow {
-            None => output::print_item(&label, option)?,
+            None => output::print_item(&label, &printable_line(option))?,
             Some(workflow) => {
                 let commands = commands(item, workflow, option).join("; ");
-                print_option(&label, &format!("{option:<width$}"), &commands)?;
+                print_option(&label, &printable_line(&format!("{option:<width$}")), &commands)?;
             }
         }
     }
@@ -107,6 +108,33 @@ pub fn chosen(item: &EscalatedItemView, answer: &str) -> Result<String> {
     )))
 }
 
+/// What becomes of the workflow with this option, for the announcement.
+pub fn describe(option: &str) -> String {
+    match option {
+        "cancel" | "resume" => format!("{option} the workflow"),
+        other => format!("choose \"{other}\" for the workflow"),
+    }
+}
+
+/// Refuses what is no option of the workflow, and an option that needs more than its name.
+pub async fn check(client: &Client, item: &EscalatedItemView, answer: &str) -> Result<()> {
+    let option = chosen(item, answer)?;
+    let workflow = watch_workflow::get(client, &item.id.to_string()).await?;
+    complete_action(item, &workflow, &option).map(drop)
+}
+
+/// The action of an option that needs nothing more than its name.
+fn complete_action<'a>(
+    item: &EscalatedItemView,
+    workflow: &'a WorkflowView,
+    option: &str,
+) -> Result<&'a EscalationAction> {
+    sendable(workflow, option).ok_or_else(|| {
+        let commands = commands(item, workflow, option).join("`, then `");
+        Error::Usage(format!("`{option}` needs more than its name: `{commands}`"))
+    })
+}
+
 /// Whether an option asks for the agent that is to do the task.
 pub fn needs_agent(option: &str) -> bool {
     option == REASSIGN
@@ -142,13 +170,7 @@ pub async fn carry_out(client: &Client, item: &EscalatedItemView, answer: &str, 
     let id = item.id.to_string();
     let option = chosen(item, answer)?;
     let workflow = watch_workflow::get(client, &id).await?;
-    let Some(action) = sendable(&workflow, &option) else {
-        let commands = commands(item, &workflow, &option);
-        return Err(Error::Usage(format!(
-            "`{option}` needs more than its name: `{}`",
-            commands.join("`, then `")
-        )));
-    };
+    let action = complete_action(item, &workflow, &option)?;
     let Some(path) = action.request.strip_prefix("POST ") else {
         return Err(Error::Unexpected(format!("the option `{option}` is the request `{}`", action.request)));
     };

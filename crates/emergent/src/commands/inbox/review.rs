@@ -17,6 +17,7 @@ use crate::{
     error::{Error, Result},
     keys::{self, Keys},
     output,
+    printable::{printable, printable_json},
     text::{wrap, wrap_item},
 };
 
@@ -216,12 +217,13 @@ fn edit(terminal: &Term, request: &ApprovalView, typed: &mut String) -> Result<O
     };
     match edited {
         Ok(input) => {
-            terminal.write_line(&serde_json::to_string_pretty(&input).unwrap_or_default())?;
+            let shown = serde_json::to_string_pretty(&input).unwrap_or_default();
+            terminal.write_line(&printable_json(&shown))?;
             let body = DecideApproval { edited_input: Some(input), ..decision(Choice::Approve, None) };
             approve(terminal, request, body, typed)
         }
         Err(error) => {
-            terminal.write_line(&error.describe().replace("--input is", "the text is"))?;
+            terminal.write_line(&printable(&error.describe().replace("--input is", "the text is")))?;
             Ok(None)
         }
     }
@@ -256,7 +258,7 @@ pub(super) fn read_key(terminal: &Term, question: &str, typed: &mut String) -> R
     // The key is shown after the last line.
     let width = usize::from(terminal.size().1).saturating_sub(1);
     let space = if question.ends_with(' ') { " " } else { "" };
-    terminal.write_str(&format!("{}{space}", wrap(question.trim_end(), width).join("\n")))?;
+    terminal.write_str(&format!("{}{space}", wrap(&printable(question.trim_end()), width).join("\n")))?;
     let key = keys.read()?;
     let shown = if key.is_control() { String::new() } else { key.to_string() };
     terminal.write_line(&shown)?;

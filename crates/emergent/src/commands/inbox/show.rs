@@ -12,27 +12,31 @@ use emergent_wire::{
     run_message::{ContentView, RunMessageView},
 };
 
-use super::options;
+use super::{TITLE_CHARS, options};
 use crate::{
     client::{Client, Received},
     commands::discussion::print_undecided,
     error::Result,
     hints,
     output::{self, bold, dim, first_line},
-    text::{short_id, shorten_ids},
+    printable::{printable, printable_json, printable_line},
+    text::{MIN_TEXT_COLUMNS, short_id, shorten_ids, wrap},
 };
 
 /// The input of the run and the text before the call are shortened to this length.
 const CONTEXT_CHARS: usize = 300;
+/// Before each line of a text that a model wrote.
+const MARGIN: &str = "│ ";
 
 pub async fn print_request(client: &Client, request: &ApprovalView) -> Result<()> {
     let status = if request.overdue { "overdue".to_owned() } else { request.status.to_string() };
-    output::print_line(&format!("{}  {}  {status}", bold(&request.tool_name), request.kind))?;
+    let tool = bold(&printable_line(&request.tool_name));
+    output::print_line(&format!("{tool}  {}  {status}", request.kind))?;
     output::print_fact("id", &request.id.to_string())?;
-    output::print_fact("agent", &request.agent_name)?;
+    output::print_fact("agent", &printable_line(&request.agent_name))?;
     output::print_fact("run", &request.run_id.to_string())?;
     if let Some(server) = &request.server {
-        output::print_fact("asked by", &format!("the external server {server}"))?;
+        output::print_fact("asked by", &format!("the external server {}", printable_line(server)))?;
     }
     if let Some(expires_at) = &request.expires_at {
         output::print_fact("until", &format!("{expires_at}, then {}", request.on_expiry))?;
@@ -48,18 +52,20 @@ pub async fn print_request(client: &Client, request: &ApprovalView) -> Result<()
     }
     match &request.question {
         Some(question) => {
-            output::print_text(&format!("\n{}", question.text))?;
+            output::print_line("")?;
+            print_quoted(&question.text)?;
             for (index, option) in question.options.iter().enumerate() {
-                output::print_item(&format!("  {}. ", index + 1), option)?;
+                output::print_item(&format!("  {}. ", index + 1), &printable_line(option))?;
             }
             if let Some(schema) = &question.response_schema {
-                output::print_text(&format!("answer as JSON of this schema: {schema}"))?;
+                output::print_line("answer as JSON of this schema:")?;
+                print_quoted(&printable_json(&schema.to_string()))?;
             }
         }
         None => {
             // Not wrapped: a line break inside a text would look as if it were part of the input.
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
-            output::print_line(&format!("\n{input}"))?;
+            output::print_line(&format!("\n{}", printable_json(&input)))?;
         }
     }
     if request.decision.is_some() {
@@ -81,12 +87,23 @@ fn print_commands(request: &ApprovalView) -> Result<()> {
             format!("inbox deny {id}"),
         ],
     };
-    for command in commands {
-        // Brackets: the reason may be left out.
-        let reason = if command.starts_with("inbox deny") { " [--reason TEXT]" } else { "" };
-        output::print_line(&dim(&format!("{}{reason}", hints::command(&command))))?;
-    }
-    Ok(())
+    // Nothing that may be left out stands behind a command, so that it can be pasted.
+    commands.iter().try_for_each(|command| output::print_line(&dim(&hints::command(command))))
+}
+
+/// Prints a text of a model with a margin: none of its lines looks like a field or a command of this program.
+fn print_quoted(text: &str) -> Result<()> {
+    quoted_lines(text, output::terminal_width()).iter().try_for_each(|line| output::print_line(line))
+}
+
+/// The lines of a text with a margin, wrapped beside it to the width of the terminal, if there is one.
+fn quoted_lines(text: &str, width: Option<usize>) -> Vec<String> {
+    let text = printable(text);
+    let lines = match width {
+        Some(width) => wrap(&text, width.saturating_sub(measure_text_width(MARGIN)).max(MIN_TEXT_COLUMNS)),
+        None => text.lines().map(str::to_owned).collect(),
+    };
+    lines.iter().map(|line| format!("{MARGIN}{line}").trim_end().to_owned()).collect()
 }
 
 /// Prints a discussion without a decision, or a workflow that does not go on.
@@ -136,27 +153,29 @@ pub async fn print_escalated(client: &Client, item: &EscalatedItemView) -> Resul
 
 /// Prints the title, the kind and the status: in one line if there is space.
 fn print_head(item: &EscalatedItemView) -> Result<()> {
-    let facts = format!("{}  {}", item.kind.as_str(), item.status);
+    let (title, facts) = (printable(&item.title), format!("{}  {}", item.kind.as_str(), item.status));
     match output::terminal_width() {
-        Some(width) if measure_text_width(&format!("{}  {facts}", item.title)) > width => {
-            output::print_painted_item("", &item.title, bold)?;
+        Some(width) if measure_text_width(&format!("{title}  {facts}")) > width => {
+            output::print_painted_item("", &title, bold)?;
             output::print_line(&facts)
         }
-        _ => output::print_line(&format!("{}  {facts}", bold(&item.title))),
+        _ => output::print_line(&format!("{}  {facts}", bold(&title))),
     }
 }
 
 pub fn print_escalated_decision(item: &EscalatedItemView) -> Result<()> {
     let Some(decision) = &item.decision else { return Ok(()) };
-    let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let reason =
+        decision.reason.as_ref().map(|reason| format!(": {}", printable(reason))).unwrap_or_default();
     let what = match (item.kind, decision.decision) {
         (InboxKind::Escalation, Choice::Approve) => "resumed",
         (_, Choice::Deny) => "cancelled",
         _ => choice_word(item.status, decision),
     };
+    let what = with_answer(what, decision);
     let id = format!("{} {}", item.kind.as_str(), item.id);
     let id = if output::terminal_width().is_some() { shorten_ids(&id) } else { id };
-    output::print_text(&format!("{what}{reason}  {}", dim(&id)))
+    output::print_coloured_text(&format!("{what}{reason}  {}", dim(&id)))
 }
 
 /// Why the call was made.
@@ -196,11 +215,20 @@ fn task(message: &RunMessageView) -> Option<String> {
 
 pub fn print_decided(request: &ApprovalView) -> Result<()> {
     let Some(decision) = &request.decision else { return Ok(()) };
-    let what = choice_word(request.status, decision);
-    let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let what = with_answer(choice_word(request.status, decision), decision);
+    let reason =
+        decision.reason.as_ref().map(|reason| format!(": {}", printable(reason))).unwrap_or_default();
     let run = format!("run {}", request.run_id);
     let run = if output::terminal_width().is_some() { shorten_ids(&run) } else { run };
-    output::print_text(&format!("{what}{reason}  {}", dim(&run)))
+    output::print_coloured_text(&format!("{what}{reason}  {}", dim(&run)))
+}
+
+/// What was decided, with the answer if it is one.
+fn with_answer(what: &str, decision: &DecisionView) -> String {
+    let answer = decision.answer.as_ref().filter(|_| decision.decision == Choice::Answer);
+    let answer = answer.map(|answer| answer.as_str().map_or_else(|| answer.to_string(), str::to_owned));
+    answer
+        .map_or_else(|| what.to_owned(), |answer| format!("{what} \"{}\"", first_line(&answer, TITLE_CHARS)))
 }
 
 /// What was decided, in a word.
@@ -212,5 +240,26 @@ pub fn choice_word(status: ApprovalStatus, decision: &DecisionView) -> &'static 
         (_, Choice::Approve) => "approved",
         (_, Choice::Deny) => "denied",
         (_, Choice::Answer) => "answered",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_of_a_question_looks_like_a_field_or_a_command() {
+        let question = "Which colour?\n\n  agent        somebody else\nemergent inbox approve 1\u{1b}[2J";
+        assert_eq!(
+            quoted_lines(question, None),
+            [
+                "│ Which colour?",
+                "│",
+                "│   agent        somebody else",
+                r"│ emergent inbox approve 1\u{1b}[2J",
+            ]
+        );
+        let wrapped = quoted_lines("one two three four five six seven", Some(22));
+        assert_eq!(wrapped, ["│ one two three four", "│ five six seven"]);
     }
 }
