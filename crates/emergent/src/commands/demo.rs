@@ -2,6 +2,7 @@
 
 use std::{io::IsTerminal, net::TcpListener, path::PathBuf};
 
+use emergent_domain::agent::ModelConfig;
 use serde_json::json;
 
 use super::watch_workflow;
@@ -45,7 +46,12 @@ impl Demo {
         settings.database_url = None;
         if store.data_dir.is_none() {
             settings.data_dir = PathBuf::from(demo::DEFAULT_FOLDER);
+            // The folder of the file is another one, which an error about this one must not name.
+            settings.origins.file.remove("data-dir");
         }
+        let has_own_folder = store.data_dir.is_none();
+        check_model(&settings, self.model.as_deref())?;
+        let again = command_again(self.model.as_deref());
         settings.model = Some(self.model.unwrap_or_else(|| demo::MODEL.to_owned()));
         let folder = settings.data_dir.clone();
         let client = Client::in_process(services::open_services(&settings).await?).await?;
@@ -53,9 +59,17 @@ impl Demo {
         if let Some(last) = &played
             && (self.fresh || (!last.is_active && !as_json && wants_fresh_start()?))
         {
-            let project = demo::create_project(&client, last.number + 1).await?;
-            client = client.in_project(&project);
+            client = demo::create_project(client, last.number + 1).await?;
             played = None;
+        } else if played.is_none() {
+            client = demo::choose_first(client, has_own_folder).await?;
+        }
+        let project = client.project().unwrap_or(demo::FIRST_PROJECT).to_owned();
+        if !as_json {
+            let place = format!("in the project `{project}` of {}", folder.display());
+            output::print_painted_item("", demo::REQUEST, bold)?;
+            output::print_dim(&place)?;
+            output::print_line("")?;
         }
         let id = match played {
             Some(last) => {
@@ -69,13 +83,10 @@ impl Demo {
             None => demo::start(&client).await?,
         };
         hints::set_location(&folder, client.project().filter(|project| *project != demo::FIRST_PROJECT));
-        if !as_json {
-            output::print_line(&format!("{}\n", bold(demo::REQUEST)))?;
-        }
-        watch_workflow::follow(&client, &id, as_json).await?;
+        watch_workflow::follow_with(&client, &id, &again, as_json).await?;
         let graph = demo::load_graph(&client, &id).await?;
         if as_json {
-            return output::print_json(&json!({ "workflowId": id, "graph": graph }));
+            return output::print_json(&json!({ "workflowId": id, "project": project, "graph": graph }));
         }
         output::print_line(&format!("\n{}", bold("What is in the graph now")))?;
         let width = output::terminal_width();
@@ -83,10 +94,33 @@ impl Demo {
             output::print_line(&width.map_or_else(|| line.clone(), |width| fit_line(&line, width)))?;
         }
         let listen = free_listen_flag(&settings.listen);
-        output::print_line(&dim(&format!("\nLook around: {}{listen}", hints::local_command("serve"))))?;
+        output::print_line("")?;
+        output::print_command("Look around: ", &format!("{}{listen}", hints::local_command("serve")))?;
         let show = hints::command(&format!("workflow show {}", short_id(&id)));
-        output::print_line(&dim(&format!("             {show}")))
+        output::print_command("The workflow:", &show)
     }
+}
+
+/// The command that goes on with an interrupted demo: the same one, which does not begin afresh.
+fn command_again(model: Option<&str>) -> String {
+    let model = model.map(|model| format!(" --model {}", hints::quoted(model))).unwrap_or_default();
+    hints::local_command(&format!("demo{model}"))
+}
+
+/// Refuses a model of `--model` that cannot be called, before anything is made.
+fn check_model(settings: &Settings, model: Option<&str>) -> Result<()> {
+    let Some(text) = model else { return Ok(()) };
+    let model: ModelConfig = text.parse().map_err(|error| Error::Usage(format!("--model: {error}")))?;
+    let models = services::models(&Settings { model: None, ..settings.clone() })?;
+    let Err(error) = models.choose(Some(&model)) else { return Ok(()) };
+    let status = models.status().into_iter().find(|status| status.name == model.provider);
+    let reason = match status.filter(|status| !status.configured).and_then(|status| status.setting) {
+        Some(setting) => format!("it needs {setting}"),
+        None => error.to_string(),
+    };
+    Err(Error::Usage(format!(
+        "the demo cannot play with --model {text}: {reason} (without --model, a script plays the model and needs no key)"
+    )))
 }
 
 /// Asks a person whether to play afresh; false where nobody can be asked.
@@ -117,6 +151,12 @@ fn free_listen_flag(listen: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interrupted_demo_is_gone_on_with_by_the_same_command() {
+        assert_eq!(command_again(None), "emergent demo");
+        assert_eq!(command_again(Some("google/x y")), "emergent demo --model 'google/x y'");
+    }
 
     #[test]
     fn the_hint_names_a_free_address_when_another_server_has_the_usual_one() {

@@ -1,12 +1,14 @@
 //! The demo of `emergent demo`: its request, its scripted model, its start, and the resulting graph.
 
 mod graph;
+mod project;
 
+use emergent_domain::foreign_json;
 use emergent_wire::{
     dispatch::{Dispatch, DispatchResponse},
     mcp_server::{McpServerView, UpdateMcpServer},
     product::{Accept, InstallProduct, OutcomeView, ProductView},
-    project::{CreateProject, ProjectView},
+    project::ProjectView,
     workflow::WorkflowSummaryView,
 };
 
@@ -16,6 +18,7 @@ use crate::{
 };
 
 pub use graph::{load_graph, tree_lines};
+pub use project::{FIRST_PROJECT, choose_first, create as create_project};
 
 /// The description of the demo workflow, which also identifies it.
 pub const REQUEST: &str = "Break down and implement a document tagging system for the knowledge base";
@@ -29,9 +32,6 @@ pub const MODEL: &str = "rehearsal/walkthrough";
 /// The products whose agents the demo needs.
 const PRODUCTS: [&str; 2] = ["emergent.research", "emergent.code"];
 
-/// The project of the first demo, which every data folder has; later ones are in `demo-2`, `demo-3` and so on.
-pub const FIRST_PROJECT: &str = "default";
-
 /// A demo that an earlier start dispatched.
 pub struct PlayedDemo {
     /// Counts from 1.
@@ -44,8 +44,10 @@ pub struct PlayedDemo {
 /// The newest demo of the data folder, if there is one, and the client in its project.
 pub async fn find_newest(mut client: Client) -> Result<(Client, Option<PlayedDemo>)> {
     let projects: Vec<ProjectView> = client.get_all_pages("/api/projects").await?;
-    let mut numbered: Vec<(u32, String)> =
-        projects.into_iter().filter_map(|project| Some((number(&project.name)?, project.name))).collect();
+    let mut numbered: Vec<(u32, String)> = projects
+        .into_iter()
+        .filter_map(|project| Some((project::demo_number(&project.name)?, project.name)))
+        .collect();
     numbered.sort_unstable();
     for (number, project) in numbered.into_iter().rev() {
         client = client.in_project(&project);
@@ -59,24 +61,6 @@ pub async fn find_newest(mut client: Client) -> Result<(Client, Option<PlayedDem
     Ok((client.in_project(FIRST_PROJECT), None))
 }
 
-/// The number of the demo that a project is for; `None` for other projects.
-fn number(project: &str) -> Option<u32> {
-    match project.strip_prefix("demo-") {
-        Some(number) => number.parse().ok().filter(|number| *number > 1),
-        None => (project == FIRST_PROJECT).then_some(1),
-    }
-}
-
-/// Creates the project of the demo with this number, or of the next number that is free, and returns its name.
-pub async fn create_project(client: &Client, first_number: u32) -> Result<String> {
-    let projects: Vec<ProjectView> = client.get_all_pages("/api/projects").await?;
-    let is_taken = |name: &str| projects.iter().any(|project| project.name == name);
-    let mut names = (first_number..).map(|number| format!("demo-{number}"));
-    let name = names.find(|name| !is_taken(name)).unwrap_or_default();
-    let body = CreateProject { name, strict: false };
-    Ok(client.post("/api/projects", &body).await?.data::<ProjectView>().await?.name)
-}
-
 /// Installs the demo's products and dispatches `REQUEST`; returns the workflow's id.
 pub async fn start(client: &Client) -> Result<String> {
     let installed: Vec<ProductView> = client.get_all_pages("/api/products").await?;
@@ -84,7 +68,7 @@ pub async fn start(client: &Client) -> Result<String> {
         if installed.iter().any(|other| other.name == product.name) {
             continue;
         }
-        let manifest = serde_json::from_str(product.manifest)
+        let manifest = foreign_json::from_str(product.manifest)
             .map_err(|error| Error::Unexpected(format!("{}: {error}", product.name)))?;
         // The servers that the products bring are disabled below.
         let accept = Some(Accept::Everything(true));
@@ -92,7 +76,10 @@ pub async fn start(client: &Client) -> Result<String> {
         client.post("/api/products/install", &body).await?.data::<OutcomeView>().await?;
     }
     // The products bring MCP servers for web search. The demo does not use them and has no keys for them.
-    for server in client.get_all_pages::<McpServerView>("/api/admin/mcp-servers").await? {
+    let servers: Vec<McpServerView> = client.get_all_pages("/api/admin/mcp-servers").await?;
+    let is_brought =
+        |server: &McpServerView| server.product.as_deref().is_some_and(|name| PRODUCTS.contains(&name));
+    for server in servers.into_iter().filter(is_brought) {
         let path = format!("/api/admin/mcp-servers/{}", server.id);
         let disable = UpdateMcpServer { enabled: Some(false), ..UpdateMcpServer::default() };
         client.patch(&path, &disable).await?.data::<McpServerView>().await?;

@@ -84,6 +84,54 @@ fn a_second_demo_offers_to_start_afresh() {
 }
 
 #[test]
+fn a_demo_beside_something_else_plays_in_a_project_of_its_own() {
+    let home = Home::sqlite();
+    let data = ["--data-dir", "mine"];
+    let server = r#"{ "name": "issues", "transport": "http", "url": "https://issues.example/mcp" }"#;
+    std::fs::write(home.folder().join("server.json"), server).expect("a file");
+    command_output(home.run(&["mcp-server", "add", "server.json", "--data-dir", "mine"]));
+    let servers = || command_output(home.run(&[&["mcp-server", "list", "--json"][..], &data].concat()));
+    let before = servers();
+    let played = command_output(home.run(&[&["demo"][..], &data].concat()));
+    assert!(played.contains("in the project `demo` of mine"), "{played}");
+    assert!(played.contains("--data-dir mine --project demo"), "the hints name the project: {played}");
+    assert_eq!(servers(), before, "the servers of the project are as they were");
+    for kind in ["product", "agent", "trigger", "task"] {
+        let listed = command_output(home.run(&[&[kind, "list", "--json"][..], &data].concat()));
+        let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+        let lists = listed.as_object().map_or(vec![&listed], |of| of.values().collect());
+        assert!(lists.iter().all(|list| list.as_array().is_some_and(Vec::is_empty)), "{kind}: {listed}");
+    }
+    let shown = ["workflow", "show", "last", "--data-dir", "mine", "--project", "demo"];
+    assert!(command_output(home.run(&shown)).contains("completed"));
+}
+
+#[test]
+fn a_demo_beside_a_budget_or_a_pack_plays_in_a_project_of_its_own() {
+    for args in [&["budget", "set", "--usd", "5"][..], &["pack", "add", "pack.json"]] {
+        let home = Home::sqlite();
+        let pack = r#"{ "name": "mine", "version": "1.0.0", "objectTypeSchemas": { "Note": { "type": "object" } } }"#;
+        std::fs::write(home.folder().join("pack.json"), pack).expect("a file");
+        let data = ["--data-dir", "mine"];
+        command_output(home.run(&[args, &data].concat()));
+        let played = command_output(home.run(&[&["demo"][..], &data].concat()));
+        assert!(played.contains("in the project `demo` of mine"), "{args:?}: {played}");
+    }
+}
+
+#[test]
+fn a_demo_with_a_model_that_has_no_key_leaves_nothing_behind() {
+    let home = Home::sqlite();
+    let output = home.run(&["demo", "--model", "google/gemini-2.5-flash"]);
+    assert!(!output.status.success());
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("the demo cannot play with --model google/gemini-2.5-flash: it needs GEMINI_API_KEY")
+    );
+    assert!(!home.folder().join("emergent-demo").exists(), "{told}");
+}
+
+#[test]
 fn a_long_operation_shows_on_a_terminal_what_it_does() {
     let home = home_with_agent();
     std::fs::write(home.folder().join("page.md"), "# A page\n\nWith a text.\n").expect("a file");

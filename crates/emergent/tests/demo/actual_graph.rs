@@ -11,7 +11,7 @@ use crate::common::{Home, command_output, json_of};
 /// Holds what a demo left against what it promises.
 pub fn check(home: &Home, told: &Value) {
     assert_eq!(told["graph"], expected::tree(), "{:#}", told["graph"]);
-    let found = Found::of(home, text(&told["workflowId"]));
+    let found = Found::of(home, text(&told["project"]), text(&told["workflowId"]));
     assert_eq!(found.named_agents, [] as [String; 0], "the plan names no agent, so each one was chosen");
     same("objects", found.objects(), expected::objects());
     same("edges", found.edges(), expected::edges());
@@ -47,12 +47,13 @@ struct Found {
 }
 
 impl Found {
-    fn of(home: &Home, workflow: &str) -> Self {
+    fn of(home: &Home, project: &str, workflow: &str) -> Self {
+        let of_project = |args: &[&str]| run(home, &[args, &["--project", project]].concat());
         let exported =
-            command_output(run(home, &["graph", "export"]).output().expect("the graph is exported"));
+            command_output(of_project(&["graph", "export"]).output().expect("the graph is exported"));
         let lines = exported.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
         let (objects, edges): (Vec<Value>, Vec<Value>) = lines.partition(|line| line["kind"] == "object");
-        let shown = run(home, &["workflow", "show", workflow, "--json"]).output().expect("it is shown");
+        let shown = of_project(&["workflow", "show", workflow, "--json"]).output().expect("it is shown");
         let sessions = sessions(&json_of(shown));
         let places = places(&objects);
         let name = |object: &Value| {
