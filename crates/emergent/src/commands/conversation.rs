@@ -17,15 +17,17 @@ use uuid::Uuid;
 
 use super::{
     chat::ActiveAnswer,
+    confirm::ask_about_last,
     encode,
-    resolve::{CONVERSATIONS, resolve_id},
+    resolve::{CONVERSATIONS, LAST, resolve_id},
     watch_run,
 };
 use crate::{
+    cells::cell,
     client::{Client, Received},
     error::{Error, Result},
     hints,
-    output::{self, bold, dim, first_line},
+    output::{self, bold, dim},
     text::{short_id, shorten_ids},
 };
 
@@ -69,6 +71,9 @@ pub enum Conversation {
     Delete {
         /// An id, the end of an id, or `last`
         conversation: String,
+        /// With `last`, delete it without asking
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -116,9 +121,18 @@ impl Conversation {
                 }
                 output::print_text(&format!("conversation {} is now called {}", renamed.id, renamed.title))
             }
-            Conversation::Delete { conversation } => {
-                let deleted: Received<ConversationView> =
-                    client.delete(&path(client, &conversation).await?).await?.data().await?;
+            Conversation::Delete { conversation, yes } => {
+                let path = path(client, &conversation).await?;
+                if conversation == LAST {
+                    let found: Received<ConversationView> = client.get(&path).await?.data().await?;
+                    let what = format!(
+                        "delete the conversation {} ({})",
+                        short_id(&found.id.to_string()),
+                        found.title
+                    );
+                    ask_about_last(&conversation, yes, &what)?;
+                }
+                let deleted: Received<ConversationView> = client.delete(&path).await?.data().await?;
                 if as_json {
                     return output::print_json(&deleted);
                 }
@@ -171,7 +185,7 @@ fn print_conversations(conversations: &[Received<ConversationView>]) -> Result<(
                 status,
                 conversation.message_count.to_string(),
                 conversation.updated_at.to_string(),
-                first_line(&conversation.title, TITLE_CHARS),
+                cell(&conversation.title, TITLE_CHARS),
             ]
         })
         .collect();
@@ -227,10 +241,8 @@ fn print_message(message: &ChatMessageView) -> Result<()> {
 async fn export(client: &Client, path: &str, file: Option<&Path>) -> Result<()> {
     let mut parts = client.get(path).await?.stream();
     let mut out: Box<dyn Write> = match file {
-        Some(path) => {
-            Box::new(File::create(path).map_err(|source| Error::File { path: path.to_owned(), source })?)
-        }
-        None => Box::new(std::io::stdout().lock()),
+        Some(path) => Box::new(File::create(path).map_err(|source| Error::output_file(path, source))?),
+        None => output::text_writer(),
     };
     while let Some(part) = parts.next().await {
         out.write_all(&part?)?;

@@ -8,8 +8,8 @@ use std::{
 
 use emergent_domain::{
     filter::{Filter, Op},
+    foreign_json::{self, ForeignValue},
     object_ref::ObjectRef,
-    task::TASK_TYPE,
 };
 use emergent_wire::dispatch::{self as wire, DispatchResponse, DryRunView};
 use serde_json::{Map, Value, json};
@@ -37,10 +37,10 @@ use crate::{
 #[command(group(clap::ArgGroup::new("what").required(true).args(["text", "tasks", "from_graph"])))]
 pub struct Dispatch {
     /// What is to be done, in words; the planner makes tasks of it
-    #[arg(value_name = "TEXT")]
+    #[arg(value_name = "TEXT", conflicts_with_all = ["task", "root", "filters", "labels"])]
     text: Option<String>,
     /// The tasks, from a file; `-` is standard input
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["task", "root", "filters", "labels"])]
     tasks: Option<PathBuf>,
     /// Tasks that are in the graph and belong to no workflow, with all that `blocks` joins with them; without
     /// --task, --root, --where and --label all pending ones
@@ -170,12 +170,10 @@ impl Dispatch {
 
 /// The task that a person names. `SpecTask/KEY` is left to the server.
 async fn task_reference(client: &Client, reference: &str) -> Result<ObjectRef> {
-    let is_type_and_key = reference.split_once('/').is_some_and(|(type_, _)| type_ == TASK_TYPE);
-    let text = match is_type_and_key {
-        true => reference.to_owned(),
-        false => resolve_task(client, reference).await?,
-    };
-    text.parse().map_err(|reason| Error::Usage(format!("`{reference}` names no task: it {reason}")))
+    resolve_task(client, reference)
+        .await?
+        .parse()
+        .map_err(|reason| Error::Usage(format!("`{reference}` names no task: it {reason}")))
 }
 
 /// Parses `PROPERTY=VALUE`. A command line does not tell `3` from `"3"`, so a number or a boolean matches the
@@ -183,7 +181,7 @@ async fn task_reference(client: &Client, reference: &str) -> Result<ObjectRef> {
 fn parse_filters(filters: &[String]) -> Result<Vec<Filter>> {
     let parse = |text: &String| match text.split_once('=') {
         Some((path, value)) if !path.is_empty() => {
-            let (op, value) = match serde_json::from_str::<Value>(value) {
+            let (op, value) = match foreign_json::from_str::<Value>(value) {
                 Ok(scalar @ (Value::Number(_) | Value::Bool(_))) => (Op::In, json!([scalar, value])),
                 _ => (Op::Eq, value.into()),
             };
@@ -196,7 +194,7 @@ fn parse_filters(filters: &[String]) -> Result<Vec<Filter>> {
 
 /// Reads the request body from a file of tasks.
 fn read_tasks(path: &Path) -> Result<Map<String, Value>> {
-    let failed = |source| Error::File { path: path.to_owned(), source };
+    let failed = |source| Error::input_file(path, source);
     let mut text = String::new();
     if path.as_os_str() == "-" {
         std::io::stdin().lock().read_to_string(&mut text).map_err(failed)?;
@@ -210,7 +208,7 @@ fn read_tasks(path: &Path) -> Result<Map<String, Value>> {
 /// Parses YAML or JSON: a list of tasks, or an object with `tasks`. Field names may be those of a manifest
 /// (`blocked_by`) or of the API (`blockedBy`).
 fn parse(text: &str) -> std::result::Result<Map<String, Value>, String> {
-    let parsed: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let ForeignValue(parsed) = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
     messages::remember_fields(&parsed);
     let mut body = match parsed {
         Value::Array(_) => Map::from_iter([("tasks".to_owned(), parsed)]),
@@ -250,6 +248,11 @@ fn print_dry_run(checked: &DryRunView) -> Result<()> {
     output::print_table(&["LAYER", "TASK", "AGENT", "WAITS FOR", "WHY THAT AGENT"], &rows)?;
     output::print_dim(&format!("first: {}", checked.first.join(", ")))?;
     print_judge(checked)?;
+    let notes =
+        checked.layers.iter().flatten().filter_map(|task| Some((&task.key, task.review_note.as_ref()?)));
+    notes
+        .map(|(key, note)| format!("task `{key}`: {note}"))
+        .try_for_each(|line| output::print_item("⚠ ", &line))?;
     tasks_without_agent(checked).iter().try_for_each(|line| output::print_item("✗ ", line))
 }
 

@@ -1,6 +1,6 @@
 //! `emergent graph`: search, traverse, import and export the knowledge graph.
 
-use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction};
+use emergent_domain::{ids::ObjectId, json::JsonObject, query::Direction, stored_json};
 use emergent_wire::{
     object::ObjectView,
     traverse::{TraversalView, Traverse},
@@ -22,6 +22,7 @@ use super::{
 use crate::{
     client::{Client, DataAccess, Received},
     error::{Error, Result},
+    hints,
     output::{self, bold},
     text::shorten_ids,
 };
@@ -189,6 +190,14 @@ pub async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
     match find_typed_object(client, type_, key).await? {
         Some(id) => Ok(id),
         None => {
+            if let Some(deleted) = find_deleted(client, type_, key).await
+                && let Some(at) = deleted.deleted_at
+            {
+                let restore = hints::command(&format!("object restore {}", hints::quoted(object)));
+                return Err(Error::Usage(format!(
+                    "the object `{object}` was deleted at {at}; `{restore}` restores it"
+                )));
+            }
             let hint = match case_hint(client, type_, key).await? {
                 hint if hint.is_empty() => nearest_hint(client, type_, key).await,
                 hint => hint,
@@ -196,6 +205,13 @@ pub async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
             Err(Error::Usage(format!("there is no {type_} with the key `{key}` in this project{hint}")))
         }
     }
+}
+
+/// The object with this type and key that was deleted last, if there is one.
+async fn find_deleted(client: &Client, type_: &str, key: &str) -> Option<ObjectView> {
+    let path = format!("/api/graph/objects?deleted=true&type={}&key={}", encode(type_), encode(key));
+    let deleted: Vec<ObjectView> = client.get_newest(&path, MAX_HINTED).await.ok()?;
+    deleted.into_iter().max_by_key(|object| object.deleted_at)
 }
 
 /// A hint for a type in other letters, if it has an object with the key: types differ in upper and lower case.
@@ -279,7 +295,7 @@ struct DisplayProperties {
 
 impl DisplayProperties {
     fn from_object(properties: &JsonObject) -> Self {
-        serde_json::from_str(properties.as_str()).unwrap_or_default()
+        stored_json::from_str(properties.as_str()).unwrap_or_default()
     }
 
     fn name(self) -> Option<String> {

@@ -37,6 +37,7 @@ pub mod project;
 pub mod relationship;
 mod resolve;
 mod revert;
+mod reverted_runs;
 pub mod run;
 mod run_bulk;
 mod search;

@@ -1,4 +1,6 @@
-//! `emergent relationship`: the relationships of an object, their versions, and creating, deleting and restoring them.
+//! `emergent relationship`: lists relationships and their versions, and creates, deletes and restores them.
+
+use std::collections::HashMap;
 
 use emergent_domain::ids::ObjectId;
 use emergent_wire::{
@@ -15,11 +17,11 @@ use super::{
     graph::{resolve_object, traverse_from},
     history::{VersionRow, print_versions, relationship_change},
     moment::{Moment, resolve_object_at},
-    newest::object_label,
+    newest::{self, Ends, object_label},
     number::parse_finite,
     object::parse_properties,
     object_types::used_relationship_types,
-    resolve::{DELETED_RELATIONSHIPS, RELATIONSHIPS, resolve_deleted, resolve_id, suggestion},
+    resolve::{DELETED_RELATIONSHIPS, LAST, RELATIONSHIPS, resolve_deleted, resolve_id, suggestion},
 };
 use crate::{
     client::{Client, Received},
@@ -29,16 +31,16 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Relationship {
-    /// List the relationships of an object, from it and to it, or those that are deleted
+    /// List the relationships of an object, from it and to it, or the newest of the project
     List {
-        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`; with `--deleted` it may be left out
-        #[arg(required_unless_present = "deleted")]
+        /// An id, the end of an id, TYPE/KEY, a unique key, or `last`; without it, the newest of the project are listed,
+        /// those of tasks, sessions, messages and discussions only with `--type`
         object: Option<String>,
         /// Only relationships of this type (may be repeated)
         #[arg(long = "type", value_name = "TYPE")]
         types: Vec<String>,
         /// Which ones: those that leave the object, those that reach it, or both
-        #[arg(long, default_value = "both", value_parser = ["out", "in", "both"])]
+        #[arg(long, default_value = "both", value_parser = ["out", "in", "both"], requires = "object")]
         direction: String,
         /// As they were then: at a time such as 2026-01-31T08:00:00Z, or so long ago, such as 24h or 7d
         #[arg(long, value_name = "TIME")]
@@ -47,6 +49,9 @@ pub enum Relationship {
         /// object come back with it
         #[arg(long, conflicts_with_all = ["as_of", "direction"])]
         deleted: bool,
+        /// At most this many of all objects
+        #[arg(long, default_value_t = 20, conflicts_with_all = ["object", "deleted"])]
+        limit: u32,
     },
     /// Connect two objects
     Create {
@@ -90,8 +95,12 @@ impl Relationship {
             Relationship::List { object, types, deleted: true, .. } => {
                 list_deleted(client, object.as_deref(), &types, as_json).await
             }
-            Relationship::List { object, types, direction, as_of, deleted: false } => {
-                let (object, moment) = (object.unwrap_or_default(), Moment::parse(as_of.as_deref())?);
+            Relationship::List { object: None, types, as_of, limit, .. } => {
+                let moment = Moment::parse(as_of.as_deref())?;
+                list_newest(client, &types, moment, limit, as_json).await
+            }
+            Relationship::List { object: Some(object), types, direction, as_of, .. } => {
+                let moment = Moment::parse(as_of.as_deref())?;
                 let id = resolve_object_at(client, &object, moment).await?;
                 let mut filter: String =
                     types.iter().map(|type_| format!("&type={}", encode(type_))).collect();
@@ -123,7 +132,9 @@ impl Relationship {
                     };
                     let around: TraversalView =
                         client.post("/api/graph/traverse", &around).await?.data().await?;
-                    print_edges(&around, &edges)
+                    let keys = around.nodes.iter().filter_map(|node| Some((node, node.key.as_ref()?)));
+                    let labels = keys.map(|(node, key)| (node.id, format!("{}/{key}", node.type_)));
+                    print_edges(&labels.collect(), &edges)
                 }
             }
             Relationship::Create { from, type_, to, set, weight } => {
@@ -144,7 +155,7 @@ impl Relationship {
             Relationship::Delete { relationship, yes } => {
                 let id = resolve_id(client, &RELATIONSHIPS, &relationship).await?;
                 let path = format!("/api/graph/relationships/{id}");
-                if relationship == "last" {
+                if relationship == LAST {
                     let edge: Received<RelationshipView> = client.get(&path).await?.data().await?;
                     let from = object_label(client, edge.from_id).await?;
                     let to = object_label(client, edge.to_id).await?;
@@ -180,13 +191,53 @@ impl Relationship {
     }
 }
 
-/// Prints relationships with the types and keys of their ends, as far as the traversal around the object shows them.
-fn print_edges(around: &TraversalView, edges: &[Received<RelationshipView>]) -> Result<()> {
-    let label = |id: Uuid| {
-        let node = around.nodes.iter().find(|node| node.id == id);
-        let label = node.and_then(|node| Some(format!("{}/{}", node.type_, node.key.as_ref()?)));
-        label.unwrap_or_else(|| id.to_string())
+/// Lists the newest relationships of the project. Those that record the work of the server have to be asked for by a type.
+async fn list_newest(
+    client: &Client,
+    types: &[String],
+    moment: Option<Moment<'_>>,
+    limit: u32,
+    as_json: bool,
+) -> Result<()> {
+    let time = moment.map(|moment| format!("asOf={}", encode(&moment.time().to_string())));
+    let filters: Vec<String> =
+        types.iter().map(|type_| format!("type={}", encode(type_))).chain(time.clone()).collect();
+    let path = format!("{}?{}", newest::RELATIONSHIPS, filters.join("&"));
+    let at = time.map(|time| format!("?{time}")).unwrap_or_default();
+    let mut ends = Ends::new(client, &at);
+    let edges = if types.is_empty() {
+        let first = newest::newest_relationships(client, &path, limit as usize, &mut ends).await?;
+        if first.has_more {
+            output::print_notice(&match first.edges.len() < limit as usize {
+                true => format!(
+                    "only the newest {} were looked at, and the others are of tasks, sessions and discussions: --type TYPE \
+                     lists older ones",
+                    first.read
+                ),
+                false => format!("{limit} shown, there are more: --limit N"),
+            });
+        }
+        first.edges
+    } else {
+        let edges = client.get_limited(&path, limit).await?;
+        if edges.is_empty() && moment.is_none() {
+            warn_of_unused_types(client, types).await;
+        }
+        edges
     };
+    if as_json {
+        return output::print_json(&edges);
+    }
+    let mut labels = HashMap::new();
+    for id in edges.iter().flat_map(|edge| [edge.from_id, edge.to_id]) {
+        labels.insert(id, ends.label(id).await?);
+    }
+    print_edges(&labels, &edges)
+}
+
+/// Prints relationships. `labels` has the types and keys of their ends; an end that it does not have is named by its id.
+fn print_edges(labels: &HashMap<Uuid, String>, edges: &[Received<RelationshipView>]) -> Result<()> {
+    let label = |id: Uuid| labels.get(&id).cloned().unwrap_or_else(|| id.to_string());
     let cells = |edge: &Received<RelationshipView>| {
         vec![
             edge.id.to_string(),
@@ -243,7 +294,7 @@ async fn list_deleted(client: &Client, object: Option<&str>, types: &[String], a
 async fn resolve_any(client: &Client, reference: &str) -> Result<String> {
     let live = resolve_id(client, &RELATIONSHIPS, reference).await;
     match live {
-        Err(error @ Error::Usage(_)) if reference != "last" => {
+        Err(error @ Error::Usage(_)) if reference != LAST => {
             resolve_deleted(client, &DELETED_RELATIONSHIPS, reference).await.map_err(|_| error)
         }
         live => live,

@@ -1,6 +1,8 @@
 //! `emergent run`: list, count, inspect, cancel, resume and revert runs.
 
-use emergent_domain::approval::ApprovalKind;
+use std::collections::HashMap;
+
+use emergent_domain::{approval::ApprovalKind, time::Timestamp};
 use emergent_wire::{
     run::{ResumeRun, RunSummaryView, RunTreeView, RunView, StartedRun},
     run_bulk::BulkRunAction,
@@ -8,19 +10,23 @@ use emergent_wire::{
     run_message::{ContentView, RunMessageView},
 };
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{
     encode,
     resolve::{RUNS, resolve_id},
     revert::Revert,
+    reverted_runs::reverted_runs,
     run_bulk::{self, BulkFlags, RunConditions},
     tool_calls, tree, watch_run,
 };
 use crate::{
+    cells::cell,
     client::{Client, Received},
     error::Result,
     hints,
     output::{self, bold, dim, duration, first_line},
+    printable::printable_line,
     text::short_id,
 };
 
@@ -106,14 +112,25 @@ impl Run {
             Run::List { conditions, limit } => {
                 let path = format!("/api/admin/runs?{}", conditions.query_text()?);
                 let runs: Vec<Received<RunView>> = client.get_limited(&path, limit).await?;
-                if as_json { output::print_json(&runs) } else { show_all(&runs) }
+                if as_json {
+                    return output::print_json(&runs);
+                }
+                let reverted = match runs.iter().map(|run| run.facts.created_at).min() {
+                    Some(oldest) => reverted_runs(client, oldest).await,
+                    None => HashMap::new(),
+                };
+                show_all(&runs, &reverted)
             }
             Run::Stats { since, until } => {
                 run_bulk::show_stats(client, since.as_deref(), until.as_deref(), as_json).await
             }
             Run::Show { run } => {
                 let run = get_run(client, &run).await?;
-                if as_json { output::print_json(&run) } else { show(&run) }
+                if as_json {
+                    return output::print_json(&run);
+                }
+                let reverted = reverted_runs(client, run.facts.created_at).await;
+                show(&run, reverted.get(&run.facts.id).copied())
             }
             Run::Tree { run } => {
                 let detail = get_run(client, &run).await?;
@@ -209,7 +226,8 @@ fn duration_text(millis: Option<i64>) -> String {
 /// The width from which a list of runs has a column for their input.
 const WIDTH_WITH_INPUT: usize = 140;
 
-fn show_all(runs: &[Received<RunView>]) -> Result<()> {
+/// `reverted` has the runs that were reverted.
+fn show_all(runs: &[Received<RunView>], reverted: &HashMap<Uuid, Timestamp>) -> Result<()> {
     let has_input = output::terminal_width().is_none_or(|width| width >= WIDTH_WITH_INPUT);
     let rows: Vec<_> = runs
         .iter()
@@ -221,18 +239,19 @@ fn show_all(runs: &[Received<RunView>]) -> Result<()> {
             let no_summary = if has_input { "" } else { input };
             // A rehearsal costs nothing.
             let no_cost = if facts.rehearsal { "rehearsal" } else { "–" };
+            let was_reverted = if reverted.contains_key(&facts.id) { ", reverted" } else { "" };
             let mut row = vec![
                 facts.id.to_string(),
                 agent_text(&facts.agent_name),
-                watch_run::status(facts.status, facts.reason),
+                watch_run::status(facts.status, facts.reason) + was_reverted,
                 facts.step_count.to_string(),
                 duration_text(facts.duration_ms),
                 watch_run::cost(run.token_usage.total_cost).unwrap_or_else(|| no_cost.to_owned()),
             ];
             if has_input {
-                row.push(first_line(input, 60));
+                row.push(cell(input, 60));
             }
-            row.push(first_line(facts.error_message.as_deref().or(summary).unwrap_or(no_summary), 60));
+            row.push(cell(facts.error_message.as_deref().or(summary).unwrap_or(no_summary), 60));
             row
         })
         .collect();
@@ -250,7 +269,8 @@ fn show_all(runs: &[Received<RunView>]) -> Result<()> {
     )
 }
 
-fn show(run: &RunDetailView) -> Result<()> {
+/// `reverted_at`: when the run was reverted, if it was.
+fn show(run: &RunDetailView, reverted_at: Option<Timestamp>) -> Result<()> {
     let facts = &run.facts;
     output::print_row(&format!("{}  {}", bold(&agent_text(&facts.agent_name)), status(facts)))?;
     let steps = match facts.max_steps {
@@ -271,6 +291,7 @@ fn show(run: &RunDetailView) -> Result<()> {
     lines.extend(facts.waiting_for.map(|kind| ("waits for", waits_for(kind))));
     lines.extend(facts.parent_run_id.map(|id| ("parent", id.to_string())));
     lines.extend(facts.resumed_from.map(|id| ("resumes", id.to_string())));
+    lines.extend(reverted_at.map(|at| ("reverted", at.to_string())));
     lines.extend(run.resumed_as.map(|id| ("resumed as", id.to_string())));
     lines.extend(facts.error_message.clone().map(|error| ("error", error)));
     lines.extend(facts.output.as_ref().map(|output| ("output", output.to_string())));
@@ -290,7 +311,8 @@ fn show(run: &RunDetailView) -> Result<()> {
         output::print_fact("tool", &format!("{} × {tool}{}", usage.count, average.unwrap_or_default()))?;
     }
     for child in &run.child_runs {
-        let (name, status, id) = (&child.agent_name, child.status, dim(&child.id.to_string()));
+        let name = printable_line(&child.agent_name);
+        let (status, id) = (child.status, dim(&child.id.to_string()));
         output::print_row(&format!("  {:<12} {name}  {status}  {id}", "child"))?;
     }
     match &facts.summary {
@@ -352,7 +374,7 @@ fn show_message(message: &RunMessageView) -> Result<()> {
     let head = format!("{} {}", bold(message.role.as_str()), dim(&format!("step {}", message.step_number)));
     let (text, calls) = match &message.content {
         ContentView::Result(result) => {
-            output::print_line(&format!("{head}  {}", result.tool_name))?;
+            output::print_line(&format!("{head}  {}", printable_line(&result.tool_name)))?;
             let tool_output = first_line(&result_text(&result.output), MAX_RESULT_CHARS);
             return output::print_item("  ", &tool_output);
         }
@@ -365,7 +387,7 @@ fn show_message(message: &RunMessageView) -> Result<()> {
     }
     for call in calls {
         let status = call.status.map(|status| status.as_str()).unwrap_or_default();
-        output::print_line(&format!("  → {}  {status}", call.tool_name))?;
+        output::print_line(&format!("  → {}  {status}", printable_line(&call.tool_name)))?;
     }
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! `emergent task`: lists, shows, adds, retries, reassigns and skips tasks.
 
+use emergent_domain::task::{TASK_TYPE, TaskStatus};
 use emergent_wire::task::{AddTask, ReassignTask, RetryTask, SkipTask, TaskView};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
     encode, parse_flag,
@@ -9,9 +11,11 @@ use super::{
     watch_workflow,
 };
 use crate::{
+    cells::cell,
     client::{Client, Received},
     error::{Error, Result},
-    output::{self, bold, first_line},
+    output::{self, bold},
+    text::short_id,
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -33,14 +37,14 @@ pub enum Task {
     },
     /// Show one task: who does it, what it hands on, and what went wrong before
     Show {
-        /// An id, the end of an id, a unique key, or WORKFLOW/KEY, such as last/design
+        /// An id, the end of an id, a unique key, SpecTask/KEY, or WORKFLOW/KEY, such as last/design
         task: String,
     },
     /// Add a task to a workflow, or to none
     Add(Add),
     /// Try a task again that failed or was skipped
     Retry {
-        /// An id, the end of an id, a unique key, or WORKFLOW/KEY, such as last/design
+        /// An id, the end of an id, a unique key, SpecTask/KEY, or WORKFLOW/KEY, such as last/design
         task: String,
         /// What the next attempt is told
         #[arg(long, value_name = "TEXT")]
@@ -48,7 +52,7 @@ pub enum Task {
     },
     /// Give a task to another agent
     Reassign {
-        /// An id, the end of an id, a unique key, or WORKFLOW/KEY, such as last/design
+        /// An id, the end of an id, a unique key, SpecTask/KEY, or WORKFLOW/KEY, such as last/design
         task: String,
         /// The name of the agent
         agent: String,
@@ -58,7 +62,7 @@ pub enum Task {
     },
     /// Skip a task and everything that depends on it
     Skip {
-        /// An id, the end of an id, a unique key, or WORKFLOW/KEY, such as last/design
+        /// An id, the end of an id, a unique key, SpecTask/KEY, or WORKFLOW/KEY, such as last/design
         task: String,
         /// Why, for the record
         #[arg(long, value_name = "TEXT")]
@@ -88,7 +92,7 @@ pub struct Add {
     /// The only agent that may do it
     #[arg(long)]
     agent: Option<String>,
-    /// A task that has to be completed first, by key; again for more
+    /// A task that has to be completed first, by key; outside of workflows also by id; again for more
     #[arg(long, value_name = "KEY")]
     blocked_by: Vec<String>,
 }
@@ -123,7 +127,9 @@ impl Task {
                 }
                 let added: Received<TaskView> =
                     client.post("/api/coordination/tasks", &add.body()?).await?.data().await?;
-                print_task(&added, as_json)
+                print_task(&added, as_json)?;
+                warn_if_key_is_taken(client, &added).await;
+                Ok(())
             }
             Task::Retry { task, note } => {
                 send_command(client, &task, "retry", &RetryTask { note }, as_json).await
@@ -154,6 +160,27 @@ impl Add {
     }
 }
 
+/// Says that another task has the key of a new one outside of a workflow: then commands need the id. A task of a workflow
+/// is also named as `WORKFLOW/KEY`. Without an answer nothing is said: the task was added all the same, and a script that
+/// took this for a failure would add it again.
+async fn warn_if_key_is_taken(client: &Client, added: &TaskView) {
+    if added.workflow_id.is_some() {
+        return;
+    }
+    let filters = json!([{ "path": "key", "op": "eq", "value": added.key }]).to_string();
+    let path = format!("/api/graph/objects?type={TASK_TYPE}&filters={}", encode(&filters));
+    let Ok(tasks) = client.get_newest::<Value>(&path, 2).await else { return };
+    let id = added.id.to_string();
+    if let Some(other) = tasks.iter().filter_map(|task| task["id"].as_str()).find(|other| *other != id) {
+        output::print_notice(&format!(
+            "warning: the task {} has the key {} as well, so commands need the id of this one, {}",
+            short_id(other),
+            added.key,
+            short_id(&id)
+        ));
+    }
+}
+
 /// Posts a command such as `retry` to a task and prints the changed task.
 async fn send_command(
     client: &Client,
@@ -172,11 +199,15 @@ async fn send_command(
     Ok(())
 }
 
-/// The id of the task that a person names, also as `WORKFLOW/KEY`. A whole id is not checked.
+/// The id of the task that a person names, also as `WORKFLOW/KEY`. A whole id is not checked, and `SpecTask/KEY` is left to
+/// the server.
 pub async fn resolve_task(client: &Client, reference: &str) -> Result<String> {
     let Some((workflow, key)) = reference.split_once('/') else {
         return resolve_id(client, &TASKS, reference).await;
     };
+    if workflow == TASK_TYPE {
+        return Ok(reference.to_owned());
+    }
     let workflow = resolve_id(client, &WORKFLOWS, workflow).await?;
     let workflow = watch_workflow::get(client, &workflow).await?;
     match workflow.tasks.iter().find(|task| task.key == key) {
@@ -196,7 +227,9 @@ fn print_task(task: &Received<TaskView>, as_json: bool) -> Result<()> {
     if as_json {
         return output::print_json(task);
     }
-    let agent = task.agent.as_ref().map(|agent| format!(", for {agent}")).unwrap_or_default();
+    // Nobody does a task that is skipped.
+    let agent = task.agent.as_ref().filter(|_| task.status != TaskStatus::Skipped);
+    let agent = agent.map(|agent| format!(", for {agent}")).unwrap_or_default();
     output::print_text(&format!("task {} ({}) is {}{agent}", task.key, task.id, task.status))
 }
 
@@ -235,7 +268,7 @@ fn print_tasks(tasks: &[Received<TaskView>]) -> Result<()> {
                 task.priority.to_string(),
                 task.agent.clone().unwrap_or_else(|| "–".to_owned()),
                 task.workflow_id.map_or("–".to_owned(), |id| id.to_string()),
-                first_line(&task.title, 50),
+                cell(&task.title, 50),
             ]
         })
         .collect();

@@ -161,12 +161,19 @@ fn a_revert_names_what_it_undoes_and_the_history_names_the_run() {
         "1",
     ]));
     let run = json_of(home.run(&["run", "list", "--json"]))[0]["id"].as_str().expect("an id").to_owned();
+    let shown = || {
+        [&["list"][..], &["show", "last"]]
+            .map(|view| command_output(home.run(&[&["run"][..], view].concat())))
+    };
+    assert!(shown().iter().all(|text| !text.contains("reverted")), "{:?}", shown());
     for args in [&["run", "revert", "last", "--dry-run"][..], &["run", "revert", "last"]] {
         let told = command_output(home.run(args));
         assert!(told.contains("object       Note/fresh\n"), "{told}");
     }
     let again = command_output(home.run(&["run", "revert", "last"]));
     assert!(again.starts_with("it was reverted already, at 20"), "{again}");
+    let [list, show] = shown();
+    assert!(list.contains("completed, reverted") && show.contains("  reverted     20"), "{list}{show}");
     let history = command_output(home.run(&["graph", "history", "Note/fresh"]));
     assert!(history.contains(&format!("version 2: run {run} was reverted")), "{history}");
     let newest = &json_of(home.run(&["graph", "history", "Note/fresh", "--json"]))[0];

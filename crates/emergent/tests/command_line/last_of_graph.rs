@@ -1,5 +1,7 @@
 //! `last` for objects and relationships: the newest of what lists show, and a question before it is deleted.
 
+use serde_json::Value;
+
 use crate::{
     chat_terminal::{converse, converse_to_end},
     common::{Home, command_output, failed, json_of, text},
@@ -43,6 +45,27 @@ fn last_is_the_newest_of_what_lists_show() {
 }
 
 #[test]
+fn relationships_are_listed_without_an_object() {
+    let home = home_with_notes();
+    command_output(home.run(&["relationship", "create", "Note/second", "answers", "Note/first"]));
+    let list = |args: &[&str]| json_of(home.run(&[&["relationship", "list", "--json"], args].concat()));
+    let types = |edges: &Value| {
+        let types = edges.as_array().expect("a list").iter().map(|edge| edge["type"].as_str());
+        types.map(|type_| type_.expect("a type").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(types(&list(&[])), ["answers", "cites"], "not those of tasks and sessions");
+    assert_eq!(types(&list(&["--type", "cites"])), ["cites"]);
+    assert_eq!(types(&list(&["--type", "has_session"])), ["has_session"]);
+    assert_eq!(types(&list(&["--as-of", "1d"])), [""; 0]);
+    let one = home.run(&["relationship", "list", "--limit", "1"]);
+    assert!(text(&one.stderr).contains("1 shown, there are more: --limit N"), "{}", text(&one.stderr));
+    let one = command_output(one);
+    assert!(one.contains("Note/second  answers  Note/first") && !one.contains("cites"), "{one}");
+    let misspelt = home.run(&["relationship", "list", "--type", "cite"]);
+    assert!(text(&misspelt.stderr).contains("did you mean `cites`?"), "{}", text(&misspelt.stderr));
+}
+
+#[test]
 fn a_person_is_asked_before_last_is_deleted() {
     let home = home_with_notes();
     let delete_edge = ["relationship", "delete", "last"];
@@ -74,4 +97,28 @@ fn an_object_is_not_restored_by_a_key_that_another_one_has_now() {
     command_output(home.run(&["object", "restore", &old]));
     let live = json_of(home.run(&["object", "show", "Order/o1", "--json"]));
     assert_eq!(live["id"], old.as_str(), "{live}");
+}
+
+#[test]
+fn a_person_is_asked_before_the_last_agent_document_or_conversation_is_deleted() {
+    let home = home_with_agent();
+    write(&home, "page.md", "# A page\n\nWith a text.\n");
+    command_output(home.run(&["document", "add", "page.md"]));
+    command_output(home.run(&["chat", "hello", "--agent", "echo"]));
+    let questions = [
+        ("agent", "delete the agent echo? [y/N]"),
+        ("document", "delete the document page.md? [y/N]"),
+        ("conversation", "(hello)? [y/N]"),
+    ];
+    // The agent is last: without it, the other commands would say so.
+    for (kind, question) in questions.into_iter().rev() {
+        let delete = [kind, "delete", "last"];
+        let steps = [(question, "n\r"), ("Nothing was changed.", "")];
+        let declined = converse_to_end(&home, &delete, &steps);
+        assert_eq!(declined.status.code(), Some(1), "{kind}: {}", text(&declined.stdout));
+        let deleted = home.run(&[kind, "delete", "last", "--yes"]);
+        let announced = question.trim_end_matches("? [y/N]");
+        assert!(text(&deleted.stderr).contains(announced), "{}", text(&deleted.stderr));
+        command_output(deleted);
+    }
 }

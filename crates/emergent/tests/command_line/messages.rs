@@ -138,6 +138,44 @@ fn models_without_credentials_are_refused_with_the_ways_out_once() {
 }
 
 #[test]
+fn a_task_with_the_key_of_another_one_is_added_with_a_warning() {
+    let home = home_with_agent();
+    let add = |args: &[&str]| {
+        let output = home.run(&[&["task", "add"][..], args].concat());
+        let warning = text(&output.stderr);
+        (command_output(output), warning)
+    };
+    assert_eq!(add(&["design"]).1, "");
+    command_output(home.run(&["task", "skip", "design"]));
+    // A task that has ended has its key still.
+    let (_, warning) = add(&["design"]);
+    assert!(warning.contains("has the key design as well, so commands need the id of this one"), "{warning}");
+    let refused = failed(&home.run(&["task", "show", "design"]));
+    assert!(refused.contains("is the name of 2 tasks"), "{refused}");
+    assert_eq!(add(&["review"]).1, "");
+}
+
+#[test]
+fn a_misspelt_word_of_any_flag_is_answered_with_the_nearest_one() {
+    let home = home_with_agent();
+    for (args, expected) in [
+        (&["inbox", "list", "--status", "pendin"][..], "did you mean `pending`?"),
+        (&["inbox", "list", "--kind", "aproval"], "did you mean `approval`?"),
+        (&["discussion", "list", "--status", "abandned"], "did you mean `abandoned`?"),
+        (&["trigger", "firings", "--status", "admited"], "did you mean `admitted`?"),
+        (
+            &["project", "update", "default", "--discussion-kind", "consesus"],
+            "--discussion-kind: must be one of",
+        ),
+        (&["project", "update", "default", "--discussion-kind", "consesus"], "did you mean `consensus`?"),
+    ] {
+        let told = failed(&home.run(args));
+        assert!(told.contains(expected), "{args:?}: {told}");
+        assert_eq!(told.matches("did you mean").count(), 1, "{args:?}: {told}");
+    }
+}
+
+#[test]
 fn one_task_and_the_relationships_of_an_object_are_shown() {
     let home = home_with_agent();
     command_output(home.run(&["task", "add", "design", "--title", "Design it"]));

@@ -72,6 +72,10 @@ async fn a_program_that_fails_as_an_mcp_server_says_why() {
             told.contains("standard error ends with:") && told.contains("module not found"),
             "{args:?}: {told}"
         );
+        assert!(
+            told.contains("\n    module not found"),
+            "the line of the program is indented: {args:?}: {told}"
+        );
     }
     server.kill();
 }

@@ -98,6 +98,20 @@ fn a_task_with_blockers_asks_for_the_flag_of_the_workflow() {
 }
 
 #[test]
+fn a_task_outside_of_workflows_is_named_by_its_key_wherever_a_task_is_named() {
+    let home = home_with_agent();
+    command_output(home.run(&["task", "add", "find"]));
+    command_output(home.run(&["task", "add", "build", "--blocked-by", "find"]));
+    let shown = command_output(home.run(&["task", "show", "SpecTask/build"]));
+    assert!(shown.starts_with("build  pending"), "{shown}");
+    let plan =
+        command_output(home.run(&["dispatch", "--from-graph", "--root", "SpecTask/build", "--dry-run"]));
+    let (find, build) = (plan.find("find"), plan.find("build"));
+    assert!(find.is_some() && find < build, "{plan}");
+    assert!(failed(&home.run(&["task", "show", "SpecTask/nobody"])).contains("SpecTask/nobody"));
+}
+
+#[test]
 fn a_dry_run_says_of_each_file_what_is_wrong() {
     let home = home_with_agent();
     write(&home, "broken.yaml", "name: [\n");

@@ -1,7 +1,7 @@
 //! `emergent agent invoke`: starts an external agent, as a caller from outside does. Unlike `trigger`, this needs no
 //! other scope than `agents:invoke`.
 
-use emergent_domain::{agent::is_valid_name, run::RunStatus};
+use emergent_domain::{agent::is_valid_name, run::RunStatus, token::Scope};
 use emergent_wire::{
     invoke::{InvocationView, InvokeAgent},
     run_event::{BodyView, RunEventView},
@@ -11,8 +11,14 @@ use uuid::Uuid;
 use super::parse_context;
 use crate::{
     client::{Client, Received},
-    commands::watch_run::{self, Event, Events, Spinner, View, listen_for_interrupt},
-    commands::watch_workflow,
+    commands::{
+        resolve::{CONVERSATIONS, resolve_id},
+        watch_run::{
+            self, CONNECTION_LOST, Event, Events, Spinner, View, listen_for_interrupt, lost_changed,
+            notice_lost,
+        },
+        watch_workflow,
+    },
     error::{Error, Result},
     hints, output,
     text::is_id,
@@ -28,9 +34,10 @@ pub struct Invoke {
     /// More to know, as JSON
     #[arg(long, value_name = "JSON")]
     context: Option<String>,
-    /// Go on with this conversation: the `conversationId` of an earlier answer
+    /// Go on with this conversation: the `conversationId` of an earlier answer; with the scope `chat:use` also the end
+    /// of an id, or `last`
     #[arg(long, value_name = "ID")]
-    conversation: Option<Uuid>,
+    conversation: Option<String>,
     /// Print only the result, after at most this time
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
@@ -45,10 +52,14 @@ impl Invoke {
         if !is_id(&self.agent) && !is_valid_name(&self.agent) {
             return Err(Error::Usage(format!("`{}` is neither the name nor the id of an agent", self.agent)));
         }
+        let conversation_id = match &self.conversation {
+            Some(reference) => Some(conversation_id(client, reference).await?),
+            None => None,
+        };
         let body = InvokeAgent {
             input: self.input,
             context: parse_context(self.context.as_deref())?,
-            conversation_id: self.conversation,
+            conversation_id,
             wait: self.wait,
             stream: false,
         };
@@ -60,7 +71,10 @@ impl Invoke {
             let started: Received<InvocationView> = started.data().await?;
             match self.wait {
                 Some(_) => Ok(Some(started)),
-                None if follow(client, &started, as_json).await? => {
+                None if follow(client, &started, as_json)
+                    .await
+                    .map_err(|error| left_behind(error, &started))? =>
+                {
                     client.get(&started.links.result).await?.data().await.map(Some)
                 }
                 None => {
@@ -82,6 +96,33 @@ impl Invoke {
     }
 }
 
+/// The conversation that a person names. A whole id needs no right to list conversations.
+async fn conversation_id(client: &Client, reference: &str) -> Result<Uuid> {
+    let id = match resolve_id(client, &CONVERSATIONS, reference).await {
+        Err(Error::Refused { code, .. }) if code == "forbidden" => {
+            return Err(Error::Usage(format!(
+                "--conversation: `{reference}` is not the whole id of a conversation, and this token may not list \
+                 conversations (scope `{}`): give the `conversationId` of an earlier answer",
+                Scope::ChatUse
+            )));
+        }
+        found => found?,
+    };
+    id.parse().map_err(|error| Error::Unexpected(format!("`{id}` is not an id: {error}")))
+}
+
+/// The error of a server that stopped while the run was followed says what becomes of the run.
+fn left_behind(error: Error, started: &InvocationView) -> Error {
+    match error {
+        Error::Unreachable { server, .. } => Error::Usage(format!(
+            "the server at `{server}` does not answer any more; the run {} is kept and goes on when a server starts: then \
+             {server}{} has its result",
+            started.run_id, started.links.result
+        )),
+        other => other,
+    }
+}
+
 /// Names the list that a caller from outside may read, instead of one that needs another scope.
 fn for_outside(error: Error) -> Error {
     match error {
@@ -99,13 +140,24 @@ fn for_outside(error: Error) -> Error {
 async fn follow(client: &Client, started: &InvocationView, as_json: bool) -> Result<bool> {
     let mut view = View::new(output::use_colour(), output::terminal_width());
     let (mut events, mut spinner) = (Events::new(client, &started.links.result), Spinner::default());
-    let mut interrupt = listen_for_interrupt().await;
+    let (mut interrupt, mut lost, mut is_lost) = (listen_for_interrupt().await, events.lost(), false);
     loop {
-        if !as_json && !view.is_mid_line() {
-            spinner.show(view.activity());
+        match is_lost {
+            true => spinner.show(CONNECTION_LOST.to_owned()),
+            false if !as_json && !view.is_mid_line() => spinner.show(view.activity()),
+            false => {}
         }
         let event: Event<RunEventView> = tokio::select! {
             event = events.next() => event?,
+            changed = lost_changed(&mut lost) => {
+                is_lost = changed;
+                spinner.hide();
+                output::print_part(&view.lines(&[]))?;
+                if !Spinner::is_visible() {
+                    notice_lost(is_lost);
+                }
+                continue;
+            }
             _ = &mut interrupt => {
                 spinner.hide();
                 output::print_part(&view.lines(&[]))?;
@@ -114,7 +166,7 @@ async fn follow(client: &Client, started: &InvocationView, as_json: bool) -> Res
         };
         spinner.hide();
         if as_json {
-            output::print_line(&event.raw.to_string())?;
+            output::print_json_line(&event.raw)?;
         }
         // Kinds of events that only a newer server knows are not shown.
         let Some(event) = event.parsed else { continue };
@@ -148,7 +200,8 @@ fn print_result(result: &Received<InvocationView>, agent: &str, is_alone: bool, 
     if !as_json && output::terminal_width().is_some() {
         let id = result.conversation_id;
         let command = hints::command(&format!("agent invoke {agent} --conversation {id} --input TEXT"));
-        output::print_notice(&format!("to go on: {command}"));
+        // Notices have short ids, and a caller from outside may be unable to look the whole one up.
+        eprintln!("to go on: {command}");
     }
     Ok(())
 }

@@ -192,7 +192,7 @@ async fn answer_once(
     };
     let was_stopped = answer.was_stopped;
     if as_json {
-        print_json_line(&stored)?;
+        output::print_json_line(&stored)?;
     } else if is_terminal {
         let more = hints::command(&format!("chat --conversation {}", stored.conversation_id));
         output::print_line(&dim(&format!("to go on: {more}")))?;
@@ -200,12 +200,6 @@ async fn answer_once(
         output::print_line(&stored.content)?;
     }
     if was_stopped { Err(Error::Interrupted) } else { check(&stored) }
-}
-
-/// Prints a stored answer as a line of JSON, whichever way the message came.
-fn print_json_line(stored: &Received<ChatMessageView>) -> Result<()> {
-    let line = serde_json::to_string(stored).map_err(|error| Error::Unexpected(error.to_string()))?;
-    output::print_line(&line)
 }
 
 /// Fails for an answer that failed or was stopped, and says why an answer is not complete.

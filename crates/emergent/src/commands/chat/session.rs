@@ -15,13 +15,13 @@ use super::{
     frames::ChatFrames,
     input::{Input, Read},
     line::{Continuation, HELP, Line},
-    print_json_line, refusal,
+    refusal,
     typed_ahead::TypedAhead,
     view::incomplete_reason,
 };
 use crate::{
     client::{Client, Received},
-    commands::{agent, conversation, run, suggestion},
+    commands::{agent, conversation, resolve::LAST, run, suggestion},
     error::{Error, Result},
     hints,
     output::{self, bold, dim, first_line, red},
@@ -38,6 +38,8 @@ pub struct Session<'a> {
     failed: bool,
     /// Whether the input ended while an answer was written.
     has_input_ended: bool,
+    /// Whether the input had a line with a text, or an answer was there to follow.
+    has_work: bool,
 }
 
 /// Whether the session goes on.
@@ -50,7 +52,17 @@ enum Next {
 impl<'a> Session<'a> {
     pub fn new(client: &'a Client, input: Input, target: Target, as_json: bool) -> Self {
         let (typed, continuation) = (TypedAhead::default(), Continuation::default());
-        Self { client, input, target, as_json, typed, continuation, failed: false, has_input_ended: false }
+        Self {
+            client,
+            input,
+            target,
+            as_json,
+            typed,
+            continuation,
+            failed: false,
+            has_input_ended: false,
+            has_work: false,
+        }
     }
 
     pub async fn run(mut self) -> Result<()> {
@@ -61,8 +73,17 @@ impl<'a> Session<'a> {
         }
         left?;
         // A person has seen what failed; a script reads the exit code.
-        if self.failed && !self.input.is_terminal() {
+        if self.input.is_terminal() {
+            return Ok(());
+        }
+        if self.failed {
             return Err(Error::Usage("not every line of the input was answered".to_owned()));
+        }
+        if !self.has_work {
+            let command = hints::command("chat 'MESSAGE'");
+            return Err(Error::Usage(format!(
+                "nothing was sent: no message was given, and standard input is empty (`{command}` sends one)"
+            )));
         }
         Ok(())
     }
@@ -86,6 +107,7 @@ impl<'a> Session<'a> {
                 }
             };
             was_interrupted = false;
+            self.has_work |= !line.trim().is_empty();
             let Some(line) = self.continuation.push(&line) else { continue };
             let done = self.handle(Line::parse(&line)).await;
             next = self.settle(done)?;
@@ -144,7 +166,9 @@ impl<'a> Session<'a> {
                 None => "Answers are based on what a search finds; /agents lists agents.".to_owned(),
             };
             output::print_dim(&format!("{with} /help lists commands, Ctrl-D leaves."))?;
+            self.warn_of_model().await;
         }
+        self.has_work |= is_answering;
         if is_answering { self.follow().await } else { Ok(Next::GoOn) }
     }
 
@@ -191,6 +215,21 @@ impl<'a> Session<'a> {
         Ok(Next::GoOn)
     }
 
+    /// Says that the agent has no model that can be called, before somebody writes to it in vain. Nothing is said if this
+    /// token may not know.
+    async fn warn_of_model(&self) {
+        let Some(id) = self.target.agent else { return };
+        let Some(models) = agent::usable_models(self.client).await else { return };
+        let Ok(response) = self.client.get(&format!("/api/admin/agents/{id}")).await else { return };
+        let Ok(agent) = response.data::<AgentView>().await else { return };
+        if let Some(problem) = models.problem(&agent) {
+            output::print_notice(&format!(
+                "! {} cannot answer: {}; {}, or choose another agent with /agents",
+                agent.name, problem.reason, problem.fix
+            ));
+        }
+    }
+
     fn begin_new(&mut self) -> Result<()> {
         self.target.conversation = None;
         output::print_line(&dim("A new conversation begins with the next message."))
@@ -221,6 +260,9 @@ impl<'a> Session<'a> {
         } else {
             let agent = agent::resolve_agent(self.client, name).await.map_err(in_chat)?;
             (self.target.agent, self.target.agent_name) = (Some(agent.id), Some(agent.name.clone()));
+            if self.input.is_terminal() {
+                self.warn_of_model().await;
+            }
         }
         self.begin_new()
     }
@@ -228,12 +270,12 @@ impl<'a> Session<'a> {
     /// Shows a run; without one, or for `last`, that of the newest answer of this conversation.
     async fn open_run(&self, reference: Option<String>) -> Result<()> {
         let reference = match (reference, self.target.conversation) {
-            (Some(reference), _) if reference != "last" => reference,
+            (Some(reference), _) if reference != LAST => reference,
             (_, Some(id)) => match conversation::newest_run(self.client, id).await? {
                 Some(run) => run.to_string(),
                 None => return output::print_line("No message was answered yet."),
             },
-            (reference, None) => reference.unwrap_or_else(|| "last".to_owned()),
+            (reference, None) => reference.unwrap_or_else(|| LAST.to_owned()),
         };
         run::Run::Show { run: reference }.run(self.client, false).await
     }
@@ -281,7 +323,7 @@ impl<'a> Session<'a> {
     /// `was_stopped`: by the person at this terminal.
     fn end_answer(&mut self, stored: &Received<ChatMessageView>, was_stopped: bool) -> Result<()> {
         if self.as_json {
-            print_json_line(stored)?;
+            output::print_json_line(stored)?;
         }
         let Some(reason) = incomplete_reason(stored) else { return Ok(()) };
         self.failed |= stored.status == ChatMessageStatus::Failed;

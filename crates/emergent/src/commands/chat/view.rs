@@ -1,7 +1,7 @@
 //! Turns the frames of an answer into text for people. It does no I/O and knows no clock: the caller prints the text,
 //! and says when a frame arrived.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use emergent_domain::conversation::ChatMessageStatus;
 use emergent_wire::{
@@ -15,7 +15,8 @@ use super::sources::sources;
 use crate::{
     commands::watch_run::{CallLine, tokens_text},
     hints,
-    output::duration,
+    output::{duration, paint},
+    printable::{printable, printable_line},
     text::{StreamWrap, fit_line, short_id, wrap},
 };
 
@@ -73,7 +74,7 @@ impl View {
     pub fn activity(&self) -> String {
         match self.calls.last() {
             Some(call) if call.held => "waiting for a person".to_owned(),
-            Some(call) => format!("calling {}", call.tool),
+            Some(call) => format!("calling {}", printable_line(&call.tool)),
             None if self.started => "thinking".to_owned(),
             None if self.queued => "waiting for the answers before it".to_owned(),
             None => "sending".to_owned(),
@@ -152,7 +153,7 @@ impl View {
                 self.calls.push(call);
             }
         }
-        self.push_note(&format!("✋ {tool} waits for a person"))
+        self.push_note(&format!("✋ {} waits for a person", printable_line(tool)))
     }
 
     fn call_ended(&mut self, id: Uuid, tool: &str, error: Option<&str>, now: Duration) -> String {
@@ -163,7 +164,12 @@ impl View {
             duration(u64::try_from(now.saturating_sub(call.started).as_millis()).unwrap_or(u64::MAX))
         });
         let input = call.as_ref().map(|call| call.input.as_str()).unwrap_or_default();
-        let line = CallLine { head: format!("{mark} {}", self.paint("1", tool)), input, took, error };
+        let line = CallLine {
+            head: format!("{mark} {}", self.paint("1", &printable_line(tool))),
+            input,
+            took,
+            error,
+        };
         let line = line.text(self.width, |text| self.paint("2", text));
         self.push_line(&line)
     }
@@ -211,7 +217,12 @@ impl View {
             out.push_str(&self.push_note(&line));
         }
         for (index, source) in sources.iter().enumerate() {
-            out.push_str(&self.push_line(&fit_line(&format!("  {}. {}", index + 1, source.name), width)));
+            out.push_str(
+                &self.push_line(&fit_line(
+                    &format!("  {}. {}", index + 1, printable_line(&source.name)),
+                    width,
+                )),
+            );
         }
         out + &self.more_sources(message, more)
     }
@@ -241,7 +252,7 @@ impl View {
 
     fn wrapped(&self, text: &str) -> Vec<String> {
         match self.width {
-            Some(width) => wrap(text, width),
+            Some(width) => wrap(&printable(text), width),
             None => text.lines().map(str::to_owned).collect(),
         }
     }
@@ -260,11 +271,17 @@ impl View {
         if !text.is_empty() {
             self.mid_line = !text.ends_with('\n');
         }
-        self.wrapping.push(text)
+        let text = self.shown(text);
+        self.wrapping.push(&text)
+    }
+
+    /// The text of the model, which does not control a terminal. Where there is none, the text is as the model wrote it.
+    fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.width.is_some() { printable(text) } else { Cow::Borrowed(text) }
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        paint(code, text, self.colour)
     }
 }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{
     MAX_TEXT_CHARS, SearchFlags,
     explanation::{self, QuestionWords},
-    print_end, ranks, warn_without_embedder,
+    print_end, print_hit, warn_without_embedder,
 };
 use crate::{
     client::{Client, Received},
@@ -17,7 +17,7 @@ use crate::{
         resolve::{DOCUMENTS, resolve_id},
     },
     error::{Error, Result},
-    output::{self, bold, dim, first_line},
+    output::{self, bold, first_line},
 };
 
 #[derive(Debug, clap::Args)]
@@ -70,11 +70,12 @@ fn print_hits(body: &SearchChunks, results: &ChunkSearchView) -> Result<()> {
         format!("{document}, chunk {}", hit.chunk.index)
     };
     let question = QuestionWords::new(&body.query);
+    let mut shows_ranks = false;
     for (index, hit) in results.hits.iter().enumerate() {
         let chunk = &hit.chunk;
         let heading = chunk.heading.as_deref().map(|heading| format!("  {heading}")).unwrap_or_default();
-        let (title, ranks) = (bold(&name(hit)), dim(&ranks(&hit.channels)));
-        output::print_row(&format!("{:>3}  {title}{heading}  {ranks}", index + 1))?;
+        let title = bold(&name(hit));
+        shows_ranks |= print_hit(&format!("{:>3}  {title}{heading}", index + 1), &hit.channels)?;
         let text = chunk.text.split_whitespace().collect::<Vec<_>>().join(" ");
         output::print_row(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
         if body.explain {
@@ -85,5 +86,5 @@ fn print_hits(body: &SearchChunks, results: &ChunkSearchView) -> Result<()> {
             explanation::print(&hit.channels, &question.found_in(&all_text), from.as_deref())?;
         }
     }
-    print_end(results.truncated)
+    print_end(results.truncated, shows_ranks)
 }

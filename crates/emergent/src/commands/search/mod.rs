@@ -11,7 +11,11 @@ use emergent_domain::query::{EmbeddingUse, SearchMode};
 use emergent_wire::search::Channels;
 
 use super::{number::parse_finite, parse_flag};
-use crate::{error::Result, hints, output};
+use crate::{
+    error::Result,
+    hints,
+    output::{self, dim},
+};
 
 /// How much of a text a hit shows.
 const MAX_TEXT_CHARS: usize = 100;
@@ -62,15 +66,43 @@ fn ranks(channels: &Channels) -> String {
     ranks.collect::<Vec<_>>().join(", ")
 }
 
-/// Explains the ranks on a terminal, and says if hits were left out.
-fn print_end(is_truncated: bool) -> Result<()> {
+/// Prints the first line of a hit, with its ranks at the end. Returns whether a terminal shows a rank: a narrow one may
+/// have no place for it.
+fn print_hit(title: &str, channels: &Channels) -> Result<bool> {
+    let ranks = ranks(channels);
+    let row = format!("{title}  {}", dim(&ranks));
+    output::print_row(&row)?;
+    Ok(output::terminal_width().is_some_and(|width| shows_rank(&row, &ranks, width)))
+}
+
+fn shows_rank(row: &str, ranks: &str, width: usize) -> bool {
+    let first = ranks.split(", ").next().unwrap_or_default();
+    !first.is_empty() && output::fit_row(row, width).contains(first)
+}
+
+/// Explains the ranks if a terminal shows one, and says if hits were left out.
+fn print_end(is_truncated: bool, shows_ranks: bool) -> Result<()> {
     if is_truncated {
         output::print_notice("further hits were left out, because they do not fit");
     }
-    if output::terminal_width().is_none() {
+    if !shows_ranks {
         return Ok(());
     }
     output::print_dim(
         "text #N, vector #N: the rank among the hits by words, and among those by meaning; both make the order",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_explained_only_where_one_is_shown() {
+        let row = "  1  Person/ada-lovelace  Ada King, Countess of Lovelace  text #1, vector #4";
+        let is_shown = |width| shows_rank(row, "text #1, vector #4", width);
+        assert!(is_shown(80) && is_shown(70), "the first rank is enough");
+        assert!(!is_shown(40));
+        assert!(!shows_rank("  1  Person/ada", "", 80), "a hit that a name led to");
+    }
 }

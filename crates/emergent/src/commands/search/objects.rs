@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{
     MAX_TEXT_CHARS, SearchFlags,
     explanation::{self, QuestionWords},
-    print_end, ranks, warn_without_embedder,
+    print_end, print_hit, warn_without_embedder,
 };
 use crate::{
     client::{Client, Received},
@@ -95,7 +95,7 @@ async fn print_hits(client: &Client, body: &SearchObjects, results: &SearchView)
     let mut labels = Labels::new(client, results);
     labels.load(results, body.explain).await;
     let question = QuestionWords::new(&body.query);
-    let mut group = None;
+    let (mut group, mut shows_ranks) = (None, false);
     for (index, hit) in results.hits.iter().enumerate() {
         let object = &hit.object;
         if let Some(parent) = hit.group.filter(|parent| group != Some(*parent)) {
@@ -103,8 +103,7 @@ async fn print_hits(client: &Client, body: &SearchObjects, results: &SearchView)
             output::print_row(&dim(&format!("in {}", labels.find(parent).await)))?;
         }
         let title = title(&object.type_, object.key.as_deref(), object.id, &object.properties);
-        let row = format!("{:>3}  {}  {}", index + 1, bold(&title), dim(&ranks(&hit.channels)));
-        output::print_row(&row)?;
+        shows_ranks |= print_hit(&format!("{:>3}  {}", index + 1, bold(&title)), &hit.channels)?;
         if let Some(text) = object_text(&object.properties) {
             output::print_row(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
         }
@@ -116,7 +115,7 @@ async fn print_hits(client: &Client, body: &SearchObjects, results: &SearchView)
             explanation::print(&hit.channels, &question.found_in(&all_text(object)), from.as_deref())?;
         }
     }
-    print_end(results.truncated)
+    print_end(results.truncated, shows_ranks)
 }
 
 /// How other lines name an object: `Person/ada (Ada Lovelace)`.
