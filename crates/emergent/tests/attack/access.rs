@@ -67,9 +67,7 @@ async fn a_maker_of_agents_cannot_write_with_one_on_postgres() {
     widen(Home::postgres().await).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workflow_does_not_start_an_internal_agent() {
-    let home = Home::sqlite();
+async fn start_an_internal_agent(home: Home) {
     let server = home.start().await;
     let attacker = project_token(&server, "attacked", &["agents:invoke", "agents:read", "graph:read"]).await;
     let operator = server.api.in_project("attacked");
@@ -87,8 +85,16 @@ async fn a_workflow_does_not_start_an_internal_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_of_one_project_learns_nothing_of_others_from_metrics_and_audit() {
-    let home = Home::sqlite();
+async fn a_workflow_does_not_start_an_internal_agent() {
+    start_an_internal_agent(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workflow_does_not_start_an_internal_agent_on_postgres() {
+    start_an_internal_agent(Home::postgres().await).await;
+}
+
+async fn read_metrics_and_audit(home: Home) {
     let server = home.start().await;
     let attacker = project_token(&server, "attacked", &["admin:read"]).await;
     let other = server.api.post("/api/projects", &json!({ "name": "unrelated" })).await;
@@ -105,6 +111,16 @@ async fn a_token_of_one_project_learns_nothing_of_others_from_metrics_and_audit(
     assert_eq!(log.status, 200);
     let log = log.data().to_string();
     assert!(log.contains("token.create") && !log.contains(&id) && !log.contains("confidential"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_of_one_project_learns_nothing_of_others_from_metrics_and_audit() {
+    read_metrics_and_audit(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_of_one_project_learns_nothing_of_others_from_metrics_and_audit_on_postgres() {
+    read_metrics_and_audit(Home::postgres().await).await;
 }
 
 /// The entry of a token, as the log tells it.

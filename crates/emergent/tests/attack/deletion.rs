@@ -89,9 +89,7 @@ async fn a_deleted_projects_run_program_and_streams_end_on_postgres() {
     everything_of_a_deleted_project_ends(Home::postgres().await, "attack-deletion-postgres").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn renaming_a_project_does_not_reveal_others() {
-    let home = Home::sqlite();
+async fn rename_a_project(home: Home) {
     let server = home.start().await;
     let curious = project_token(&server, "curious", SCOPES).await;
     project_token(&server, "hidden", SCOPES).await;
@@ -106,4 +104,14 @@ async fn renaming_a_project_does_not_reveal_others() {
     let kept =
         curious.patch(&format!("/api/projects/{project}"), &json!({ "retention": { "runsDays": 90 } })).await;
     assert_eq!(kept.data()["retention"]["runsDays"], json!(90));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renaming_a_project_does_not_reveal_others() {
+    rename_a_project(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renaming_a_project_does_not_reveal_others_on_postgres() {
+    rename_a_project(Home::postgres().await).await;
 }

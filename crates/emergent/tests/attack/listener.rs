@@ -1,11 +1,11 @@
 //! The listener: names it answers to, TLS, and the modes of the files it keeps.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use reqwest::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::common::{Home, TOKEN, failed, json_of};
+use crate::common::{Home, TOKEN, eventually, failed, json_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_nobody_gave_the_server_is_refused() {
@@ -99,6 +99,63 @@ async fn the_certificate_of_an_authority_is_refused_with_what_to_do() {
     let refused = failed(&other.run(&["project", "list", "--server", server.url(), "--token", TOKEN]));
     assert!(refused.contains("basicConstraints=CA:FALSE") && refused.contains("authority"), "{refused}");
     assert!(!refused.contains("if an authority of your own signed it"), "{refused}");
+}
+
+/// How long the server may go on with a certificate after its files were changed.
+const RELOAD_TIME: Duration = Duration::from_secs(10);
+
+/// Whether a client that trusts only this certificate gets an answer over a new connection.
+async fn is_trusted(url: &str, certificate: &Path) -> bool {
+    let root = reqwest::Certificate::from_pem(&std::fs::read(certificate).unwrap()).unwrap();
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([root]).build().unwrap();
+    let answer = client.get(format!("{url}/api/projects")).bearer_auth(TOKEN).send().await;
+    answer.is_ok_and(|answer| answer.status() == 200)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewed_certificate_is_used_without_a_restart_and_an_unusable_one_is_not() {
+    emergent_net::tls::install_crypto_provider();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls");
+    let (old, renewed) = (folder.join("cert.pem"), folder.join("renewed.pem"));
+    let home = Home::sqlite();
+    let (certificate, key) = (home.folder().join("certificate.pem"), home.folder().join("key.pem"));
+    // The content is written, and not the file copied, so that the time of the change is that of the writing.
+    let replace =
+        |file: &Path, content: &Path| std::fs::write(file, std::fs::read(content).unwrap()).unwrap();
+    replace(&certificate, &old);
+    replace(&key, &folder.join("key.pem"));
+    let home = home
+        .with("EMERGENT_TLS_CERT", certificate.to_str().unwrap())
+        .with("EMERGENT_TLS_KEY", key.to_str().unwrap());
+    let server = home.start().await;
+    let url = server.url();
+    let warnings = || server.launched.log().matches("the changed certificate cannot be used").count();
+    assert!(is_trusted(url, &old).await && !is_trusted(url, &renewed).await);
+
+    // The key of another certificate, and then files that are none: each is refused at the next check of the files.
+    let make_mismatch = || replace(&key, &folder.join("renewed-key.pem"));
+    let make_garbage = || {
+        for file in [&certificate, &key] {
+            std::fs::write(file, "this is neither a certificate nor a key").unwrap();
+        }
+    };
+    for (change, name) in
+        [(&make_mismatch as &dyn Fn(), "a mismatched pair"), (&make_garbage as &dyn Fn(), "garbage")]
+    {
+        let before = warnings();
+        change();
+        eventually(&format!("the log warns of {name}"), RELOAD_TIME, async || {
+            assert!(is_trusted(url, &old).await, "{name}: the previous certificate stays in use");
+            warnings() > before
+        })
+        .await;
+    }
+
+    replace(&certificate, &renewed);
+    replace(&key, &folder.join("renewed-key.pem"));
+    eventually("the renewed certificate is used", RELOAD_TIME, async || is_trusted(url, &renewed).await)
+        .await;
+    assert!(!is_trusted(url, &old).await, "the old one is used no more");
 }
 
 #[cfg(unix)]

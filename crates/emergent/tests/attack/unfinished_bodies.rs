@@ -29,9 +29,7 @@ fn bearer(api: &Api) -> String {
     request.headers()["authorization"].to_str().unwrap().to_owned()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unfinished_logins_keep_out_nobody_with_a_token() {
-    let home = Home::sqlite();
+async fn unfinished_logins(home: Home) {
     let server = home.start().await;
     let bystander = Bystander::start(&server).await;
     let mut unfinished: Vec<TcpStream> = (0..1_100).map(|_| connect(server.url())).collect();
@@ -48,8 +46,17 @@ async fn unfinished_logins_keep_out_nobody_with_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_bodies_that_never_end_take_bounded_memory() {
-    let home = with_slow_model(Home::sqlite());
+async fn unfinished_logins_keep_out_nobody_with_a_token() {
+    unfinished_logins(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unfinished_logins_keep_out_nobody_with_a_token_on_postgres() {
+    unfinished_logins(Home::postgres().await).await;
+}
+
+async fn large_unfinished_bodies(home: Home) {
+    let home = with_slow_model(home);
     let server = home.start().await;
     let attacker =
         project_token(&server, "attacker", &["agents:read", "agents:write", "agents:invoke"]).await;
@@ -74,8 +81,17 @@ async fn large_bodies_that_never_end_take_bounded_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_with_millions_of_values_do_not_delay_others() {
-    let home = with_slow_model(Home::sqlite());
+async fn large_bodies_that_never_end_take_bounded_memory() {
+    large_unfinished_bodies(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_bodies_that_never_end_take_bounded_memory_on_postgres() {
+    large_unfinished_bodies(Home::postgres().await).await;
+}
+
+async fn bodies_with_millions_of_values(home: Home) {
+    let home = with_slow_model(home);
     let server = home.start().await;
     let scopes = ["graph:read", "graph:write", "agents:read", "agents:write", "agents:invoke"];
     let attacker = project_token(&server, "attacker", &scopes).await;
@@ -101,4 +117,14 @@ async fn bodies_with_millions_of_values_do_not_delay_others() {
         assert!(matches!(status, 413 | 429), "{status}");
     }
     bystander.assert_served(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_with_millions_of_values_do_not_delay_others() {
+    bodies_with_millions_of_values(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_with_millions_of_values_do_not_delay_others_on_postgres() {
+    bodies_with_millions_of_values(Home::postgres().await).await;
 }

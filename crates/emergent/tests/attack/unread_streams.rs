@@ -13,6 +13,7 @@ use crate::{
 
 const STEPS: usize = 40;
 const TEXT_BYTES: usize = 120_000;
+/// Nearly as many as one token may have open (1,024): the others would be refused.
 const STREAMS: usize = 900;
 
 /// A model that says much in each step, and never the same twice.
