@@ -15,8 +15,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # cargo-nextest runs the tests of all crates side by side; without it they run crate by crate.
 ifneq ($(shell command -v cargo-nextest),)
 TESTS := $(CARGO) nextest run --workspace --locked $(if $(CI),--profile ci)
+ATTACKS := $(CARGO) nextest run -p emergent --locked -E 'binary(attack)'
 else
 TESTS := $(CARGO) test --workspace --locked --lib --bins --tests
+ATTACKS := $(CARGO) test --locked -p emergent --test attack -- --test-threads=1
 endif
 
 # The crates that may have examples in their docs. For all others, rustdoc would read the whole crate for nothing.
@@ -75,10 +77,12 @@ a2a-cli:
 	scripts/surface-clients a2a-cli
 	$(CARGO) test --locked -p emergent --test surfaces a2acli -- --ignored
 
+# Most attacks measure how long others wait: beside another one, the figure would not be the server's. With
+# cargo-nextest, .config/nextest.toml says which run alone.
 ## attack   attacks on the built binary: programs, connections, tokens, names (docs/security.md)
 .PHONY: attack
 attack:
-	scripts/postgres run $(CARGO) test --locked -p emergent --test attack
+	scripts/postgres run $(ATTACKS) $(ARGS)
 
 ## pooler   two servers behind PgBouncer in transaction mode (docs/scale.md)
 .PHONY: pooler
@@ -91,7 +95,7 @@ pooler:
 fuzz-api:
 	$(CARGO) build --locked -p emergent $(if $(PROFILE),--profile $(PROFILE))
 	EMERGENT_BIN="$(TARGET)/$(if $(filter-out dev,$(PROFILE)),$(PROFILE),debug)/emergent" \
-	  CASES="$(or $(CASES),15000)" SEEDS="$(or $(SEEDS),20260131)" scripts/api-fuzz $(ARGS)
+	  CASES="$(or $(CASES),20000)" SEEDS="$(or $(SEEDS),20260131)" scripts/api-fuzz $(ARGS)
 
 ## fuzz-parsers  arbitrary input for every parser of foreign bytes (SECONDS=3600 for each of them)
 .PHONY: fuzz-parsers
