@@ -1,5 +1,6 @@
 // Sends a message of a chat. The answer is not read here: whoever shows the conversation follows its stream, which is
 // the same for this tab, for another one, and after a lost connection.
+import { bodyText, parseJson } from '~/util/json'
 import { commonHeaders, reportUnauthorized } from './client'
 import { ApiError } from './errors'
 import { SseParser } from './sse'
@@ -17,7 +18,7 @@ export async function sendMessage(body: Schemas['SendMessage'], idempotencyKey: 
       method: 'POST',
       credentials: 'same-origin',
       headers: { ...commonHeaders(), 'Content-Type': 'application/json', Accept: 'text/event-stream', 'Idempotency-Key': idempotencyKey },
-      body: JSON.stringify(body),
+      body: bodyText(body),
       signal: controller.signal,
     })
   } catch {
@@ -32,7 +33,7 @@ export async function sendMessage(body: Schemas['SendMessage'], idempotencyKey: 
       const { done, value } = await reader.read()
       if (done) throw ApiError.unreachable()
       for (const frame of parser.push(value)) {
-        const told = JSON.parse(frame.data) as ChatFrame
+        const told = parseJson(frame.data) as ChatFrame
         if (told.type === 'meta') return told
       }
     }

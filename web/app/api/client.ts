@@ -1,5 +1,6 @@
 // The one client of the API. It names the project of the URL, turns failures into `ApiError`, and reports a 401.
 import createClient, { type Middleware } from 'openapi-fetch'
+import { bodyText, parseJson } from '~/util/json'
 import { ApiError } from './errors'
 import type { paths } from './schema'
 
@@ -36,7 +37,28 @@ const middleware: Middleware = {
   },
 }
 
-export const api = createClient<paths>({ credentials: 'same-origin' })
+/** Numbers keep all of their digits. The client calls `json` only on an answer whose length it knows. */
+async function fetchExactly(request: Request): Promise<Response> {
+  const response = await fetch(request)
+  const headers = new Headers(response.headers)
+  if (!headers.has('Content-Length')) headers.set('Content-Length', 'unknown')
+  const json = async () => {
+    const text = await response.text()
+    return text ? parseJson(text) : undefined
+  }
+  return Object.defineProperties(response, { headers: { value: headers }, json: { value: json } })
+}
+
+/** A body that cannot be sent is refused like one that the server refuses: the server is not asked. */
+function toBody(value: unknown): string {
+  try {
+    return bodyText(value)
+  } catch (error) {
+    throw new ApiError(400, 'invalid', (error as Error).message)
+  }
+}
+
+export const api = createClient<paths>({ credentials: 'same-origin', fetch: fetchExactly, bodySerializer: toBody })
 api.use(middleware)
 
 type Answer<T> = { data?: { data: T }; error?: unknown; response: Response }
@@ -54,7 +76,7 @@ export async function unwrapPage<T>(answer: Promise<Answer<T>>): Promise<Page<T>
   try {
     settled = await answer
   } catch (error) {
-    if (error instanceof DOMException && error.name === 'AbortError') throw error
+    if (error instanceof ApiError || (error instanceof DOMException && error.name === 'AbortError')) throw error
     throw ApiError.unreachable()
   }
   const { data, error, response } = settled

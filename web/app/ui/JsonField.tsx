@@ -1,4 +1,5 @@
 import { useState } from 'react'
+import { jsonText, parseJson } from '~/util/json'
 import { Field, Textarea } from './Field'
 
 type Props = {
@@ -14,7 +15,7 @@ type Props = {
   rows?: number
 }
 
-const asText = (value: unknown) => (value === undefined || value === null ? '' : JSON.stringify(value, null, 2))
+const asText = (value: unknown) => (value === undefined || value === null ? '' : jsonText(value, 2))
 
 /** A field whose text is JSON. What is no JSON is said while it is typed. */
 export function JsonField({ label, hint, value, onChange, onBroken, problem, readOnly, rows = 5 }: Props) {
@@ -23,7 +24,7 @@ export function JsonField({ label, hint, value, onChange, onBroken, problem, rea
   const change = (next: string) => {
     setText(next)
     try {
-      const parsed: unknown = next.trim() ? JSON.parse(next) : undefined
+      const parsed: unknown = next.trim() ? parseJson(next) : undefined
       setBroken(undefined)
       onBroken?.(false)
       onChange(parsed)

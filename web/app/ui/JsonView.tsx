@@ -1,6 +1,7 @@
 import { ChevronRight } from 'lucide-react'
 import { useState } from 'react'
 import { classes } from '~/util/classes'
+import { hasParts, jsonText } from '~/util/json'
 import { CopyButton } from './CopyButton'
 
 const LONG_TEXT = 400
@@ -12,7 +13,7 @@ export function JsonView({ value, open = 2, copy = true }: { value: unknown; ope
     <div className="group/json relative max-w-full overflow-auto rounded-md border border-line bg-sunken p-2 font-mono text-xs leading-5">
       {copy && (
         <span className="absolute top-1 right-1">
-          <CopyButton text={typeof value === 'string' ? value : JSON.stringify(value, null, 2)} label="Copy the value" />
+          <CopyButton text={typeof value === 'string' ? value : jsonText(value, 2)} label="Copy the value" />
         </span>
       )}
       <Node value={value} depth={0} open={open} />
@@ -21,7 +22,7 @@ export function JsonView({ value, open = 2, copy = true }: { value: unknown; ope
 }
 
 function Node({ value, name, depth, open }: { value: unknown; name?: string; depth: number; open: number }) {
-  if (value !== null && typeof value === 'object') return <Branch value={value} name={name} depth={depth} open={open} />
+  if (hasParts(value)) return <Branch value={value} name={name} depth={depth} open={open} />
   return (
     <div className="pl-4">
       <Name name={name} />

@@ -1,4 +1,6 @@
 // How objects of the graph are named and coloured.
+import { hasParts } from './json'
+
 type Named = { id: string; key?: string | null; properties: Record<string, unknown> }
 
 const NAMES = ['name', 'title', 'label', 'topic'] as const
@@ -19,8 +21,8 @@ const ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
 
 /** A value in a line of text: a list by its texts, and what has fields by their names. */
 function inLine(value: unknown): string {
-  if (typeof value !== 'object' || value === null) return String(value)
-  return (Array.isArray(value) ? value.filter((one) => typeof one !== 'object') : Object.keys(value)).join(', ')
+  if (!hasParts(value)) return String(value)
+  return (Array.isArray(value) ? value.filter((one) => !hasParts(one) && one !== null) : Object.keys(value)).join(', ')
 }
 
 /** A sentence about an object that its name does not say already, or its first properties. */

@@ -1,4 +1,5 @@
 // Writes JSON values as YAML that people like to read and every parser understands.
+import { hasParts, jsonText } from './json'
 
 const MOST_ON_ONE_LINE = 72
 const PLAIN_KEY = /^[A-Za-z_][\w-]*$/
@@ -14,8 +15,8 @@ const keyText = (key: string) => (PLAIN_KEY.test(key) && !WORDS.has(key.toLowerC
 /** A short value of plain parts on one line, as people write it; undefined for others. */
 function onOneLine(value: object): string | undefined {
   const parts = Object.entries(value).filter(([, one]) => one !== undefined)
-  if (parts.some(([, one]) => (one !== null && typeof one === 'object') || (typeof one === 'string' && one.includes('\n')))) return undefined
-  const scalar = (one: unknown) => (typeof one === 'string' ? quoted(one) : JSON.stringify(one))
+  if (parts.some(([, one]) => hasParts(one) || (typeof one === 'string' && one.includes('\n')))) return undefined
+  const scalar = (one: unknown) => (typeof one === 'string' ? quoted(one) : jsonText(one))
   const text = Array.isArray(value) ? `[${parts.map(([, one]) => scalar(one)).join(', ')}]` : parts.length === 0 ? '{}' : `{ ${parts.map(([key, one]) => `${keyText(key)}: ${scalar(one)}`).join(', ')} }`
   return text.length <= MOST_ON_ONE_LINE ? text : undefined
 }
@@ -26,7 +27,7 @@ function after(value: unknown, indent: string): string {
     if (!value.includes('\n') || NEEDS_QUOTES.test(value)) return ` ${quoted(value)}\n`
     return ` |-\n${value.split('\n').map((line) => (line ? indent + line : '')).join('\n')}\n`
   }
-  if (value === null || typeof value !== 'object') return ` ${JSON.stringify(value ?? null)}\n`
+  if (!hasParts(value)) return ` ${jsonText(value ?? null)}\n`
   const line = onOneLine(value)
   return line ? ` ${line}\n` : `\n${toYaml(value, indent)}`
 }
@@ -37,7 +38,7 @@ export function toYaml(value: object, indent = ''): string {
   if (!Array.isArray(value)) return Object.entries(value).filter(([, one]) => one !== undefined).map(([key, one]) => `${indent}${keyText(key)}:${after(one, deeper)}`).join('')
   return value
     .map((item: unknown) => {
-      const isObject = item !== null && typeof item === 'object' && !Array.isArray(item) && !onOneLine(item)
+      const isObject = hasParts(item) && !Array.isArray(item) && !onOneLine(item)
       return isObject ? `${indent}- ${toYaml(item, deeper).slice(deeper.length)}` : `${indent}-${after(item, deeper)}`
     })
     .join('')

@@ -8,6 +8,7 @@ import { KeyValue } from '~/ui/KeyValue'
 import { RelativeTime } from '~/ui/Values'
 import { WithCode } from '~/ui/WithCode'
 import { formatDuration, words } from '~/util/format'
+import { jsonText } from '~/util/json'
 import { modelName } from '../agents/agent-facts'
 
 const ACTIONS = { allow: 'ok', ask: 'wait', deny: 'fail' } as const
@@ -51,7 +52,7 @@ export function Definition({ agent }: { agent: Agent }) {
           ) : (
             <ul className="flex flex-wrap gap-1.5">
               {agent.tools.map((tool) => (
-                <li key={tool}><Link to="/tools" search={{ q: tool.replaceAll('*', '') }} className="inline-block rounded bg-sunken px-1.5 py-0.5 font-mono text-xs break-all hover:underline">{tool}</Link></li>
+                <li key={tool}><Link to="/tools" search={{ q: tool.replaceAll('*', '') }} className="inline-block rounded bg-sunken px-1.5 py-0.5 font-mono text-xs wrap-anywhere hover:underline">{tool}</Link></li>
               ))}
             </ul>
           )}
@@ -64,7 +65,7 @@ export function Definition({ agent }: { agent: Agent }) {
               {agent.approvals?.map((rule, index) => (
                 <li key={index}>
                   <Badge tone={ACTIONS[rule.action]}>{rule.action}</Badge> <code className="font-mono text-xs">{rule.tools.join(', ')}</code>
-                  {rule.when && rule.when.length > 0 && <span className="text-text-2"> when {rule.when.map((one) => `${one.path} ${one.op} ${JSON.stringify(one.value)}`).join(' and ')}</span>}
+                  {rule.when && rule.when.length > 0 && <span className="text-text-2"> when {rule.when.map((one) => `${one.path} ${one.op} ${jsonText(one.value)}`).join(' and ')}</span>}
                   {rule.expiresIn && <span className="text-text-2">; after {formatDuration(rule.expiresIn * 1000)}: {words(rule.onExpiry ?? 'deny')}</span>}
                 </li>
               ))}

@@ -4,6 +4,7 @@ import { Badge, Status } from '~/ui/Badge'
 import { JsonView } from '~/ui/JsonView'
 import { WithCode } from '~/ui/WithCode'
 import { classes } from '~/util/classes'
+import { jsonText } from '~/util/json'
 
 type Props = { tool: string; status: string; input: unknown; output: unknown; error?: string | null | undefined; denied?: boolean | undefined; truncated?: boolean | undefined }
 
@@ -16,7 +17,7 @@ export function ToolCallView({ tool, status, input, output, error, denied, trunc
         <ChevronRight aria-hidden size={14} className={classes('shrink-0 text-text-3 transition-transform', isOpen && 'rotate-90')} />
         <Wrench aria-hidden size={14} className="shrink-0 text-text-2" />
         <code className="min-w-0 flex-1 truncate font-mono text-xs">
-          {tool} <span className="text-text-2">{input === undefined || input === null ? '' : JSON.stringify(input).slice(0, 120)}</span>
+          {tool} <span className="text-text-2">{input === undefined || input === null ? '' : jsonText(input).slice(0, 120)}</span>
         </code>
         {denied ? (
           <Badge icon={<Ban aria-hidden size={12} strokeWidth={2.25} className="shrink-0" />}>Denied</Badge>

@@ -5,9 +5,10 @@ import { keys } from '~/api/keys'
 import type { SseFrame } from '~/api/sse'
 import { useStream } from '~/api/stream'
 import type { Conversation } from '~/pages/chat/chat-queries'
+import { parseJson } from '~/util/json'
 import { type LiveAnswer, withFrame } from './live-answer'
 
-const parse = (frame: SseFrame) => JSON.parse(frame.data) as ChatFrame
+const parse = (frame: SseFrame) => parseJson(frame.data) as ChatFrame
 const isDone = (frame: SseFrame) => parse(frame).type === 'done'
 
 /**

@@ -4,6 +4,7 @@ import { Badge } from '~/ui/Badge'
 import { Card } from '~/ui/Card'
 import { JsonView } from '~/ui/JsonView'
 import { KeyValue } from '~/ui/KeyValue'
+import { hasParts } from '~/util/json'
 
 const isName = (property: string) => property === 'name' || property === 'title'
 
@@ -24,7 +25,7 @@ export function PropertiesCard({ object, action }: { object: GraphObject; action
   )
 }
 
-const isPlain = (value: unknown) => value === null || typeof value !== 'object'
+const isPlain = (value: unknown) => !hasParts(value)
 
 function Value({ value }: { value: unknown }) {
   if (Array.isArray(value) && value.length > 0 && value.every(isPlain)) {
@@ -40,7 +41,7 @@ function Value({ value }: { value: unknown }) {
   if (typeof value === 'string') {
     if (/^https?:\/\/\S+$/.test(value)) {
       return (
-        <a href={value} target="_blank" rel="noreferrer noopener" className="break-all text-accent-text underline">
+        <a href={value} target="_blank" rel="noreferrer noopener" className="wrap-anywhere text-accent-text underline">
           {value}
         </a>
       )

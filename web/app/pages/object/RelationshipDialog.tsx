@@ -1,9 +1,10 @@
 // One relationship: what it says, who wrote each version in which run and call, and its deletion.
-import { useMutation, type UseMutationResult, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type UseMutationResult, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { api, unwrap, unwrapPage } from '~/api/client'
 import { objectQuery, type Relationship } from '~/api/graph'
 import { keys } from '~/api/keys'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { Diff } from '~/ui/Diff'
@@ -16,6 +17,7 @@ import { RelativeTime } from '~/ui/Values'
 import { WithCode } from '~/ui/WithCode'
 import { shortId, words } from '~/util/format'
 import { titleOf } from '~/util/objects'
+import { jsonText } from '~/util/json'
 import { AuthorLine } from './AuthorLine'
 import { propertyChanges } from './object-draft'
 
@@ -38,7 +40,7 @@ export function RelationshipDialog({ id, object, disabledReason, restoreReason, 
   const [saved, setSaved] = useState<Relationship>()
   const listed = history.data?.items[0]
   const newest = saved && !(listed && listed.version > saved.version) ? saved : listed
-  const change: Change = useMutation({
+  const change: Change = useMutationOnce({
     mutationFn: (make) => make(),
     onSuccess: (edge) => {
       toast(edge.deletedAt ? 'The relationship was deleted.' : `The relationship is now version ${edge.version}.`)
@@ -102,7 +104,7 @@ function Edit({ edge, change, onSame, disabledReason }: { edge: Relationship; ch
   const expectedVersion = base.version
   const { properties } = Object(content) as Partial<Content>
   const isWhole = typeof properties === 'object' && properties !== null && !Array.isArray(properties)
-  const isSame = !isBroken && JSON.stringify(content) === JSON.stringify(contentOf(base))
+  const isSame = !isBroken && jsonText(content) === jsonText(contentOf(base))
   useEffect(() => {
     onSame(isSame)
     return () => onSame(true)

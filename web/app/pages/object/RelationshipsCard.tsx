@@ -13,6 +13,7 @@ import { SkeletonRows } from '~/ui/Skeleton'
 import { TypeTag } from '~/ui/TypeTag'
 import { formatCount, shortId, words } from '~/util/format'
 import { titleOf } from '~/util/objects'
+import { jsonText } from '~/util/json'
 import { AddRelationshipDialog } from './AddRelationshipDialog'
 import { RelationshipDialog } from './RelationshipDialog'
 
@@ -118,7 +119,7 @@ function RelationshipGroup({ group, nodes, asOf, onOpen }: GroupProps) {
 }
 
 function noteOf(edge: Relationship): string {
-  const parts = Object.entries(edge.properties).map(([name, value]) => `${name}: ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+  const parts = Object.entries(edge.properties).map(([name, value]) => `${name}: ${typeof value === 'object' ? jsonText(value) : String(value)}`)
   if (edge.weight !== null && edge.weight !== undefined) parts.push(`weight ${edge.weight}`)
   return parts.join(' · ')
 }

@@ -1,4 +1,5 @@
 // Puts the steps of two runs side by side.
+import { hasParts } from '~/util/json'
 import type { CallItem, RunRecord } from '../run/run-record'
 
 export type Step = { step: number; text: string; thoughts: string; calls: CallItem[]; input: number; output: number; cost: number | undefined; milliseconds: number }
@@ -57,7 +58,7 @@ const VOLATILE = new Set(['id', 'createdAt', 'updatedAt', 'version', 'run_id', '
 /** A value without ids, times and versions, which differ between any two runs. */
 export function stable(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(stable)
-  if (value === null || typeof value !== 'object') return value
+  if (!hasParts(value)) return value
   return Object.fromEntries(
     Object.entries(value)
       .filter(([name, child]) => !VOLATILE.has(name) || (name === 'id' && typeof child === 'string' && child.includes('/')))

@@ -2,6 +2,7 @@
 // at once, one by one, or over several connections.
 import type { Schemas } from '~/api/types'
 import { words } from '~/util/format'
+import { hasParts, jsonText } from '~/util/json'
 
 export type RunEvent = Schemas['RunEvent']
 type Message = Schemas['RunMessage']
@@ -231,9 +232,9 @@ const DECIDED: Record<string, string> = { approve: 'A person approved the call',
 const ENDS: Record<string, NoticeTone> = { completed: 'ok', failed: 'fail', paused: 'pause', cancelled: 'idle' }
 
 function preview(input: unknown): string {
-  if (input === null || typeof input !== 'object') return String(input ?? '').slice(0, PREVIEW)
+  if (!hasParts(input)) return String(input ?? '').slice(0, PREVIEW)
   const text = Object.entries(input)
-    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : jsonText(value)}`)
     .join(', ')
   return text.slice(0, PREVIEW)
 }

@@ -1,6 +1,7 @@
 // A rehearsal script from the record of a run: it gives the answers of the model again, in their order.
 import type { Schemas } from '~/api/types'
 import { toYaml } from '~/util/yaml'
+import { hasParts, parseJson } from '~/util/json'
 
 type Message = Schemas['RunMessage']
 type Call = Schemas['ToolCall']
@@ -31,7 +32,7 @@ function madeAt(id: string): number | undefined {
 
 /** The path to a text in a value, as a template writes it. */
 function pathTo(value: unknown, text: string): string | undefined {
-  if (value === null || typeof value !== 'object') return undefined
+  if (!hasParts(value)) return undefined
   for (const [key, one] of Object.entries(value)) {
     if (/[.{}\s]/.test(key)) continue
     if (one === text) return key
@@ -45,7 +46,7 @@ function pathTo(value: unknown, text: string): string | undefined {
 function parsed(output: unknown): unknown {
   if (typeof output !== 'string') return output
   try {
-    return JSON.parse(output)
+    return parseJson(output)
   } catch {
     return output
   }
@@ -79,7 +80,7 @@ class Writer {
   value(value: unknown): unknown {
     if (typeof value === 'string') return this.text(value)
     if (Array.isArray(value)) return value.map((one) => this.value(one))
-    if (value !== null && typeof value === 'object') return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, this.value(one)]))
+    if (hasParts(value)) return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, this.value(one)]))
     return value
   }
 

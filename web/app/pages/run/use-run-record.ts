@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import type { SseFrame } from '~/api/sse'
 import { useStream } from '~/api/stream'
+import { parseJson } from '~/util/json'
 import { type RunEvent, RunRecord } from './run-record'
 
 const isLast = (frame: SseFrame) => frame.data.includes('"type":"run_ended"') && (JSON.parse(frame.data) as RunEvent).type === 'run_ended'
@@ -28,7 +29,7 @@ export function useRunRecord(run: { id: string; agentId: string } | undefined, o
   }, [])
   const onFrame = useCallback(
     (frame: SseFrame) => {
-      record.add(JSON.parse(frame.data) as RunEvent)
+      record.add(parseJson(frame.data) as RunEvent)
       if (planned.current) return
       planned.current = true
       // The first screen is shown at once; after that the page draws a few times a second while a long record arrives.

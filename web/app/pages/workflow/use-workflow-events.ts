@@ -3,11 +3,12 @@ import { useCallback, useEffect, useRef, useState } from 'react'
 import { keys } from '~/api/keys'
 import type { SseFrame } from '~/api/sse'
 import { useStream } from '~/api/stream'
+import { parseJson } from '~/util/json'
 import type { WorkflowEvent } from './workflow-query'
 
 const REREAD_PAUSE = 400
 
-const parse = (frame: SseFrame) => JSON.parse(frame.data) as WorkflowEvent
+const parse = (frame: SseFrame) => parseJson(frame.data) as WorkflowEvent
 const isEnd = (frame: SseFrame) => parse(frame).type === 'workflow_ended'
 
 /**

@@ -1,6 +1,7 @@
 // What a person describes in the dispatch dialog, and the request that it becomes.
 import type { Schemas } from '~/api/types'
 import { amountOf } from '~/util/amount'
+import { jsonText, parseJson } from '~/util/json'
 
 export type DraftTask = { id: number; key: string; title: string; description: string; agent: string; blockedBy: string[] }
 export type Mode = 'tasks' | 'goal' | 'json'
@@ -49,7 +50,7 @@ const withoutEmpty = (body: DispatchBody): DispatchBody => Object.fromEntries(Ob
 /** The request of a draft. Throws if its JSON cannot be read or a number is none. */
 export function toBody(draft: Draft): DispatchBody {
   if (draft.mode === 'json') {
-    const value = JSON.parse(draft.json) as unknown
+    const value = parseJson(draft.json) as unknown
     return Array.isArray(value) ? { tasks: value } : (value as DispatchBody)
   }
   const settings: DispatchBody = {
@@ -75,7 +76,7 @@ export function localProblems(draft: Draft): Problems {
   const found = new Map<string, string>()
   if (draft.mode === 'json') {
     try {
-      JSON.parse(draft.json)
+      parseJson(draft.json)
     } catch (error) {
       found.set('json', draft.json.trim() ? `This is no JSON: ${(error as Error).message}` : 'Write a list of tasks, or an object with tasks and settings.')
     }
@@ -91,7 +92,7 @@ export function localProblems(draft: Draft): Problems {
 /** What changes with the mode. JSON is made anew each time it is opened, unless it was edited by hand. */
 export function toMode(draft: Draft, mode: Mode): Partial<Draft> {
   if (mode !== 'json' || draft.mode === 'json' || draft.json !== draft.madeJson || localProblems(draft).size > 0) return { mode }
-  const json = JSON.stringify(toBody(draft), null, 2)
+  const json = jsonText(toBody(draft), 2)
   return { mode, json, madeJson: json }
 }
 
