@@ -1,6 +1,7 @@
 import { Dialog } from '@base-ui/react/dialog'
 import { Search } from 'lucide-react'
-import { useId, useState } from 'react'
+import { useCallback, useId, useRef, useState } from 'react'
+import { takeTyped } from '~/hooks/typed-ahead'
 import { classes } from '~/util/classes'
 import { type Entry, useEntries } from './palette-entries'
 
@@ -11,6 +12,15 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const [chosen, setChosen] = useState<string>()
   const { entries, isSearching, problem, note } = useEntries(text)
   const id = useId()
+  const field = useRef<HTMLInputElement>(null)
+  // As soon as the field is in the document, and before any key press: what was typed meanwhile is its text.
+  const takeOver = useCallback((element: HTMLInputElement | null) => {
+    field.current = element
+    if (!element) return
+    element.focus({ preventScroll: true })
+    const typed = takeTyped()
+    if (typed) setText((known) => known + typed)
+  }, [])
   const index = Math.max(0, entries.findIndex((entry) => entry.id === chosen))
 
   const run = (entry: Entry | undefined) => {
@@ -29,10 +39,11 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
       <Dialog.Portal>
         <Dialog.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
-        <Dialog.Popup aria-label="Search or run a command" className="animate-rise fixed inset-x-3 top-[10vh] z-50 mx-auto flex max-h-[70vh] max-w-xl flex-col overflow-hidden rounded-xl border border-line bg-raised shadow-pop outline-none">
+        <Dialog.Popup initialFocus={field} aria-label="Search or run a command" className="animate-rise fixed inset-x-3 top-[10vh] z-50 mx-auto flex max-h-[70vh] max-w-xl flex-col overflow-hidden rounded-xl border border-line bg-raised shadow-pop outline-none">
           <div className="flex items-center gap-2 border-b border-line px-4">
             <Search aria-hidden size={16} className="text-text-3" />
             <input
+              ref={takeOver}
               role="combobox"
               aria-expanded
               aria-controls={`${id}-list`}
@@ -75,7 +86,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                 </div>
               </div>
             ))}
-            {entries.length === 0 && <p className="px-2 py-6 text-center text-text-2">{isSearching ? 'Searching…' : 'Nothing was found. Try another word.'}</p>}
+            {entries.length === 0 && <p className="px-2 py-6 text-center text-text-2">{isSearching ? 'Searching…' : problem ? 'Nothing was found among the pages and actions.' : 'Nothing was found. Try another word.'}</p>}
           </div>
           {note && <p className="border-t border-line px-4 py-2 text-xs text-text-2">{note}</p>}
           {problem && <p role="alert" className="border-t border-line px-4 py-2 text-xs text-fail">{problem}</p>}

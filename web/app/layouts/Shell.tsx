@@ -1,21 +1,35 @@
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Outlet, useNavigate, useRouter, useSearch } from '@tanstack/react-router'
-import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
-import { currentProject, setCurrentProject } from '~/api/client'
+import { type ComponentType, lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { flushSync } from 'react-dom'
+import { api, currentProject, setCurrentProject, unwrap } from '~/api/client'
+import { isMissing } from '~/api/errors'
 import { startEvents } from '~/api/events'
 import { keys } from '~/api/keys'
+import { servedVersion } from '~/api/served-version'
 import { changeSession, logOut, useSession } from '~/api/session'
-import { isTyping, useShortcut } from '~/hooks/use-shortcut'
+import { keepDraftsOf } from '~/hooks/use-draft'
+import { collectKey, startTyping, takeTyped } from '~/hooks/typed-ahead'
+import { areShortcutsHeld, isDialogOpen, isTyping, useShortcut } from '~/hooks/use-shortcut'
 import type { RawSearch } from '~/hooks/use-url-state'
+import { toast } from '~/ui/toast'
 import { useActions } from '~/util/actions'
+import { loadPagesWhenIdle } from '~/util/lazy-page'
+import { importOrTell, REPLACED } from '~/util/load-parts'
 import { setTheme } from '~/util/theme'
+import { NoProject } from './Failures'
+import { LeaveGuard } from './LeaveGuard'
 import { PAGES } from './navigation'
 import { Sidebar } from './Sidebar'
 import { TopBar } from './TopBar'
 
-const loadPalette = () => import('./Palette')
-const Palette = lazy(loadPalette)
-const ShortcutsDialog = lazy(() => import('./ShortcutsDialog'))
+type PaletteProps = { onClose: () => void }
+let Palette: ComponentType<PaletteProps> | undefined
+const loadPalette = () => import('./Palette').then((module) => (Palette = module.default))
+/** Keys belong to the palette while it is loaded. For longer than this, they do not. */
+const PALETTE_MS = 10_000
+const inTime = () => Promise.race([loadPalette(), new Promise<never>((_, fail) => setTimeout(fail, PALETTE_MS))])
+const ShortcutsDialog = lazy(() => importOrTell<{ default: ComponentType<PaletteProps> }>(() => import('./ShortcutsDialog'), { default: () => null }))
 
 /** Moves the focus to the heading of a new page. */
 function useHeadingFocus() {
@@ -32,8 +46,44 @@ function useHeadingFocus() {
   )
 }
 
+/** The palette. What is typed before its field is there is collected for it. */
+function usePalette() {
+  const [isOpen, setOpen] = useState(false)
+  const wanted = useRef(false)
+  const close = useCallback(() => {
+    wanted.current = false
+    takeTyped()
+    setOpen(false)
+  }, [])
+  const open = useCallback(() => {
+    if (wanted.current) return
+    wanted.current = true
+    startTyping()
+    // Drawn before the next key press, if its code is there.
+    const show = () => flushSync(() => setOpen(true))
+    if (Palette) return show()
+    inTime().then(
+      () => wanted.current && show(),
+      async () => {
+        close()
+        const version = await servedVersion()
+        toast('The palette could not be loaded.', { kind: 'failed', description: version === 'other' ? REPLACED : version === 'same' ? 'The server did not send its code. Try again.' : 'The server cannot be reached. Try again when it can.' })
+      },
+    )
+  }, [close])
+  // Whoever logs out while it is loaded has the keys again.
+  useEffect(
+    () => () => {
+      wanted.current = false
+      takeTyped()
+    },
+    [],
+  )
+  return { isOpen, open, close }
+}
+
 /** `g` and then a letter opens a page; Ctrl+K or ⌘K opens the palette. */
-function useKeys(openPalette: () => void) {
+function useKeys(openPalette: () => void, closePalette: () => void) {
   const navigate = useNavigate()
   // Nobody pressed it yet. Zero would be the moment when the page was opened, and a letter soon after it would lead away.
   const wentAt = useRef(-Infinity)
@@ -47,10 +97,12 @@ function useKeys(openPalette: () => void) {
     const listen = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
         event.preventDefault()
+        wentAt.current = -Infinity
         openPalette()
         return
       }
-      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return
+      if (collectKey(event, closePalette)) return
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || areShortcutsHeld() || isDialogOpen()) return
       const page = PAGES.find((one) => one.key === event.key)
       if (!page || performance.now() - wentAt.current > 1200) return
       wentAt.current = -Infinity
@@ -60,19 +112,18 @@ function useKeys(openPalette: () => void) {
     }
     document.addEventListener('keydown', listen, { capture: true })
     return () => document.removeEventListener('keydown', listen, { capture: true })
-  }, [navigate, openPalette])
+  }, [navigate, openPalette, closePalette])
 }
 
 export function Shell() {
   const session = useSession()
   const client = useQueryClient()
   const { project } = useSearch({ strict: false }) as RawSearch
-  const [palette, setPalette] = useState(false)
+  const palette = usePalette()
   const [shortcuts, setShortcuts] = useState(false)
-  const openPalette = useCallback(() => setPalette(true), [])
   const openShortcuts = useCallback(() => setShortcuts(true), [])
   useHeadingFocus()
-  useKeys(openPalette)
+  useKeys(palette.open, palette.close)
   useShortcut('?', openShortcuts)
 
   // Requests of this render already name the project; what was read of another one is thrown away.
@@ -80,13 +131,23 @@ export function Shell() {
     setCurrentProject(project)
     client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== keys.session[0] && queryKey[0] !== keys.projects[0] })
   }
+  // Every request that names an unknown project is refused, so one says it for the whole page.
   const tokenId = session?.tokenId
+  const named = useQuery({ queryKey: [...keys.projects, 'named', project, tokenId], enabled: project !== undefined && tokenId !== undefined, retry: false, staleTime: Infinity, queryFn: () => unwrap(api.GET('/api/session')) })
+  const isUnknown = isMissing(named.error)
+  keepDraftsOf(tokenId)
   useEffect(() => (tokenId ? startEvents(tokenId) : undefined), [tokenId, project])
 
-  // The palette is loaded when nothing else is, so that it is there when its keys are pressed.
+  // The palette is loaded when nothing else is, so that it is there when its keys are pressed; then the pages.
   useEffect(() => {
-    const timer = setTimeout(() => void loadPalette().catch(() => undefined), 2000)
-    return () => clearTimeout(timer)
+    const controller = new AbortController()
+    const palette = setTimeout(() => void loadPalette().catch(() => undefined), 2000)
+    const pages = setTimeout(() => void loadPagesWhenIdle(controller.signal), 4000)
+    return () => {
+      controller.abort()
+      clearTimeout(palette)
+      clearTimeout(pages)
+    }
   }, [])
 
   const leave = useCallback(() => {
@@ -95,10 +156,10 @@ export function Shell() {
   useActions(
     useMemo(
       () => [
-        { id: 'theme-light', label: 'Use the light theme', keywords: 'appearance', run: () => setTheme('light') },
-        { id: 'theme-dark', label: 'Use the dark theme', keywords: 'appearance', run: () => setTheme('dark') },
-        { id: 'theme-system', label: 'Use the theme of the system', keywords: 'appearance', run: () => setTheme('system') },
-        { id: 'shortcuts', label: 'Show keyboard shortcuts', keywords: 'help keys', run: openShortcuts },
+        { id: 'theme-light', label: 'Use the light theme', keywords: 'appearance', keepsDialog: true, run: () => setTheme('light') },
+        { id: 'theme-dark', label: 'Use the dark theme', keywords: 'appearance', keepsDialog: true, run: () => setTheme('dark') },
+        { id: 'theme-system', label: 'Use the theme of the system', keywords: 'appearance', keepsDialog: true, run: () => setTheme('system') },
+        { id: 'shortcuts', label: 'Show keyboard shortcuts', keywords: 'help keys', keepsDialog: true, run: openShortcuts },
         { id: 'log-out', label: 'Log out', run: leave },
       ],
       [leave, openShortcuts],
@@ -114,15 +175,16 @@ export function Shell() {
         <Sidebar />
       </div>
       <div className="flex min-w-0 flex-1 flex-col">
-        <TopBar onPalette={openPalette} onShortcuts={openShortcuts} onLogOut={leave} />
+        <TopBar onPalette={palette.open} onShortcuts={openShortcuts} onLogOut={leave} />
         <main id="main" tabIndex={-1} className="flex min-w-0 flex-1 flex-col px-4 py-5 outline-none lg:px-6">
-          <Outlet key={project ?? ''} />
+          {isUnknown && project ? <NoProject project={project} isBound={Boolean(session?.project)} /> : <Outlet key={project ?? ''} />}
         </main>
       </div>
       <Suspense>
         {shortcuts && <ShortcutsDialog onClose={() => setShortcuts(false)} />}
-        {palette && <Palette onClose={() => setPalette(false)} />}
       </Suspense>
+      <LeaveGuard />
+      {palette.isOpen && Palette && <Palette onClose={palette.close} />}
     </div>
   )
 }

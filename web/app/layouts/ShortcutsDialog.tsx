@@ -11,6 +11,34 @@ const GENERAL: [string[], string][] = [
   [['Esc'], 'Close what is open'],
 ]
 
+const OF_PAGES: [string, [string[], string][]][] = [
+  [
+    'Inbox',
+    [
+      [['a'], 'Go to the button that approves; Enter presses it'],
+      [['e'], 'Edit the input of the call'],
+      [['d'], 'Deny, or cancel the workflow'],
+      [['r'], 'Answer'],
+      [['Ctrl', 'Enter'], 'Send the form'],
+    ],
+  ],
+  ['Graph', [[['/'], 'Search']]],
+  [
+    'Runs',
+    [
+      [['Shift', 'x'], 'Select all rows up to this one'],
+    ],
+  ],
+  [
+    'Chat',
+    [
+      [['Enter'], 'Send the message'],
+      [['Shift', 'Enter'], 'Begin a line'],
+      [['Esc'], 'Stop the answer'],
+    ],
+  ],
+]
+
 function Row({ keys, text }: { keys: string[]; text: string }) {
   return (
     <div className="flex items-center justify-between gap-4 py-1">
@@ -40,6 +68,16 @@ export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
             <Row key={page.to} keys={['g', page.key!]} text={page.label} />
           ))}
         </dl>
+        {OF_PAGES.map(([page, rows]) => (
+          <section key={page} className="mt-3">
+            <h3 className="mb-1 text-xs font-medium text-text-2">{page}</h3>
+            <dl>
+              {rows.map(([keys, text]) => (
+                <Row key={text} keys={keys} text={text} />
+              ))}
+            </dl>
+          </section>
+        ))}
       </div>
     </Dialog>
   )

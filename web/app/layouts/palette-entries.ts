@@ -6,8 +6,9 @@ import { agentsQuery, workflowsQuery } from '~/api/queries'
 import { useSession } from '~/api/session'
 import type { Scope } from '~/api/types'
 import { useDebounced } from '~/hooks/use-debounced'
+import { askToDiscard, hasUnsaved } from '~/hooks/use-unsaved'
 import type { RawSearch } from '~/hooks/use-url-state'
-import { isRegistered, useRegisteredActions } from '~/util/actions'
+import { type Action, isRegistered, useRegisteredActions } from '~/util/actions'
 import { formatRelative, shortId, words } from '~/util/format'
 import { titleOf } from '~/util/objects'
 import { shortText } from '~/util/short-text'
@@ -32,6 +33,12 @@ const EVERYWHERE: [id: string, label: string, to: string, search: RawSearch, ...
   ['graph-create', 'Create an object…', '/graph', { dialog: 'create' }, 'graph:read', 'graph:write'],
   ['products-install', 'Install a product…', '/products', { dialog: 'install' }, 'admin:read', 'admin:write'],
 ]
+
+/** A dialog with text may be open below the palette. */
+const mayLeaveDialog = async () => !hasUnsaved('dialog') || askToDiscard()
+const runAction = async ({ keepsDialog, run }: Action) => {
+  if (keepsDialog || (await mayLeaveDialog())) run()
+}
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const matches = (text: string, ...fields: (string | undefined)[]) => {
   const haystack = fields.join(' ').toLowerCase()
@@ -39,7 +46,10 @@ const matches = (text: string, ...fields: (string | undefined)[]) => {
 }
 
 export function useEntries(text: string): { entries: Entry[]; isSearching: boolean; problem: string | undefined; note: string | undefined } {
-  const navigate = useNavigate()
+  const leave = useNavigate()
+  const navigate = (async (to) => {
+    if (await mayLeaveDialog()) await leave(to)
+  }) as typeof leave
   const actions = useRegisteredActions()
   const scopes = useSession()?.scopes ?? []
   const q = useDebounced(text.trim())
@@ -62,7 +72,7 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
   const addActions = (isOfPage: boolean) => {
     for (const action of actions) {
       const { group = ACTIONS } = action
-      if ((group !== ACTIONS) === isOfPage && matches(text, action.label, action.keywords)) entries.push({ id: action.id, group, label: action.label, run: action.run })
+      if ((group !== ACTIONS) === isOfPage && matches(text, action.label, action.keywords)) entries.push({ id: action.id, group, label: action.label, run: () => void runAction(action) })
     }
   }
   addActions(true)

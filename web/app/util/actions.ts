@@ -10,6 +10,8 @@ export type Action = {
   keywords?: string
   /** Why the button of the page refuses it, as there. The palette offers only what a button would do. */
   disabledReason?: string | undefined
+  /** It leaves a dialog that is open, and what was typed in it, as they are. */
+  keepsDialog?: true
   run: () => void
 }
 

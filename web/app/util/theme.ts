@@ -23,6 +23,9 @@ function apply() {
 }
 
 dark.addEventListener('change', apply)
+// Paper is white.
+addEventListener('beforeprint', () => (document.documentElement.dataset.theme = 'light'))
+addEventListener('afterprint', apply)
 
 export function setTheme(next: ThemeChoice) {
   try {
