@@ -1,14 +1,15 @@
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
-import { lazy, StrictMode, Suspense } from 'react'
+import { type ComponentType, lazy, StrictMode, Suspense } from 'react'
 import { createRoot } from 'react-dom/client'
 import { queryClient } from './api/query-client'
 import { router } from './router'
 import { useHasToasts } from './ui/toast'
 import { TooltipProvider } from './ui/Tooltip'
+import { importUntilLoaded } from './util/load-parts'
 import './ui/styles.css'
 
-const ToastRegion = lazy(() => import('./ui/ToastRegion'))
+const ToastRegion = lazy<ComponentType>(() => importUntilLoaded(() => import('./ui/ToastRegion')).catch(() => ({ default: () => null })))
 
 function Toasts() {
   return useHasToasts() ? (

@@ -1,11 +1,12 @@
 import { Keyboard, LogOut, Menu as MenuIcon, Monitor, Moon, Search, Sun, User } from 'lucide-react'
-import { lazy, Suspense, useState } from 'react'
+import { type ComponentType, lazy, Suspense, useState } from 'react'
 import { useConnectionState } from '~/api/events'
 import { useSession } from '~/api/session'
 import { IconButton } from '~/ui/Button'
 import { Menu } from '~/ui/Menu'
 import { Tooltip } from '~/ui/Tooltip'
 import { classes } from '~/util/classes'
+import { importOrTell } from '~/util/load-parts'
 import { setTheme, type ThemeChoice, useTheme } from '~/util/theme'
 
 const THEMES: [ThemeChoice, string, typeof Sun][] = [
@@ -49,7 +50,7 @@ function Connection() {
   )
 }
 
-const Drawer = lazy(() => import('./Drawer'))
+const Drawer = lazy(() => importOrTell<{ default: ComponentType<{ onClose: () => void }> }>(() => import('./Drawer'), { default: () => null }))
 
 /** The button that opens the navigation where the window is too narrow for the sidebar. */
 function DrawerButton() {

@@ -1,7 +1,8 @@
 import { type ReactNode, useEffect, useMemo, useState } from 'react'
+import { importUntilLoaded } from '~/util/load-parts'
 
 let render: ((text: string) => ReactNode) | undefined
-const load = () => import('./markdown-elements').then(({ toElements }) => (render = toElements))
+const load = () => importUntilLoaded(() => import('./markdown-elements')).then(({ toElements }) => (render = toElements))
 
 const PROSE = [
   'min-w-0 break-words text-base leading-6 [&>*:first-child]:mt-0 [&>*:last-child]:mb-0',
@@ -17,7 +18,7 @@ const PROSE = [
 export function Markdown({ text }: { text: string }) {
   const [isLoaded, setLoaded] = useState(render !== undefined)
   useEffect(() => {
-    if (!render) void load().then(() => setLoaded(true))
+    if (!render) void load().then(() => setLoaded(true), () => undefined)
   }, [])
   const elements = useMemo(() => isLoaded && render?.(text), [isLoaded, text])
   return elements ? <div className={PROSE}>{elements}</div> : <div className="break-words whitespace-pre-wrap text-base leading-6">{text}</div>

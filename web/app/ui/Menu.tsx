@@ -1,4 +1,5 @@
-import { cloneElement, lazy, type ReactElement, type ReactNode, Suspense, useState } from 'react'
+import { cloneElement, type ComponentType, lazy, type ReactElement, type ReactNode, Suspense, useState } from 'react'
+import { importOrTell } from '~/util/load-parts'
 
 export type MenuItem = {
   label: ReactNode
@@ -18,7 +19,7 @@ export type MenuProps = {
   align?: 'start' | 'end'
 }
 
-const MenuPopup = lazy(() => import('./MenuPopup'))
+const MenuPopup = lazy(() => importOrTell<{ default: ComponentType<MenuProps> }>(() => import('./MenuPopup'), { default: ({ trigger }) => trigger }))
 
 /** A menu at a button. Its code is loaded when it is opened for the first time, so that pages start sooner. */
 export function Menu(props: MenuProps) {

@@ -5,10 +5,11 @@ import { EmptyState } from '~/ui/EmptyState'
 import { PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { noteFirstSteps } from '~/util/first-steps'
+import { importUntilLoaded } from '~/util/load-parts'
 import { parseGraphSearch } from './graph-search'
 import { GraphListView } from './GraphListView'
 
-const ExploreView = lazy(() => import('./explore/ExploreView'))
+const ExploreView = lazy(() => importUntilLoaded(() => import('./explore/ExploreView')))
 
 export function GraphPage() {
   const [search, change] = useUrlState(parseGraphSearch)
