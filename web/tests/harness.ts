@@ -108,6 +108,21 @@ export async function held(page: Page, url: string | RegExp) {
   return { arrived, release, count: () => count }
 }
 
+/** Loses the answer to the next request to an address, as a network that fails does: the server has done what it says. */
+export async function loseAnswer(page: Page, url: string | RegExp) {
+  await page.route(
+    url,
+    async (route) => {
+      const request = route.request()
+      // An answer that is a stream begins and does not end.
+      const answer = await fetch(request.url(), { method: request.method(), headers: await request.allHeaders(), body: request.postData() })
+      await answer.body?.cancel()
+      await route.abort('connectionreset')
+    },
+    { times: 1 },
+  )
+}
+
 /** Logs in with a one-time link, as `emergent serve` prints it. */
 export async function logIn(page: Page, server: Server) {
   const { code } = await server.api<{ code: string }>('POST', '/api/session/codes')

@@ -50,6 +50,11 @@ export const agentsQuery = queryOptions({
   queryFn: ({ signal }) => unwrapAll((cursor) => api.GET('/api/admin/agents', { params: { query: { limit: PAGE, cursor } }, signal })),
 })
 
+export const secretsQuery = queryOptions({
+  queryKey: keys.secrets,
+  queryFn: ({ signal }) => unwrap(api.GET('/api/admin/secrets', { signal })),
+})
+
 export const projectsQuery = queryOptions({
   queryKey: keys.projects,
   queryFn: ({ signal }) => unwrapPage(api.GET('/api/projects', { params: { query: { limit: 100 } }, signal })),

@@ -23,12 +23,13 @@ export function ConfirmDialog({ open, onClose, onConfirm, title, children, actio
     <Dialog
       open={open}
       onClose={onClose}
+      onSubmit={onConfirm}
       title={title}
       size="sm"
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant={danger ? 'danger' : 'primary'} busy={busy} disabledReason={disabledReason} onClick={onConfirm}>
+          <Button variant={danger ? 'danger' : 'primary'} busy={busy} disabledReason={disabledReason} type="submit">
             {action}
           </Button>
         </>

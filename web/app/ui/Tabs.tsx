@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 export type Tab<K extends string> = { key: K; label: ReactNode; count?: number | undefined; panel: ReactNode }
 
 /** Tabs whose choice the caller holds, which is to say the URL. */
-export function Tabs<K extends string>({ tabs, value, onChange, label }: { tabs: Tab<K>[]; value: K; onChange: (key: K) => void; label: string }) {
+export function Tabs<K extends string>({ tabs, value, onChange, label, note }: { tabs: Tab<K>[]; value: K; onChange: (key: K) => void; label: string; /** Why another tab was not opened. */ note?: ReactNode }) {
   return (
     <Base.Root value={value} onValueChange={(next) => onChange(next as K)}>
       <Base.List aria-label={label} className="flex gap-4 overflow-x-auto border-b border-line">
@@ -19,6 +19,7 @@ export function Tabs<K extends string>({ tabs, value, onChange, label }: { tabs:
           </Base.Tab>
         ))}
       </Base.List>
+      {note && <p role="status" className="pt-2 text-xs text-danger-text">{note}</p>}
       {tabs.map((tab) => (
         <Base.Panel key={tab.key} value={tab.key} className="pt-4 outline-none">
           {tab.panel}

@@ -11,3 +11,26 @@ export function amountOf(text: string): number | null {
   const value = AMOUNT.test(typed) ? Number(typed.replaceAll(',', '')) : NaN
   return Number.isFinite(value) ? value : NaN
 }
+
+export type AmountRules = {
+  /** Whether it counts things, so that it has no decimals. */
+  whole?: boolean
+  least?: number
+  most?: number
+}
+
+const shown = (value: number) => value.toLocaleString('en', { maximumFractionDigits: 20 })
+
+/** Why a text is no number that a field takes; undefined if it is one, or if there is no text. */
+export function amountProblem(text: string, { whole, least = 0, most = Infinity }: AmountRules = {}): string | undefined {
+  const value = amountOf(text)
+  if (value === null) return undefined
+  if (Number.isNaN(value)) return `This is no number. Write it as ${whole ? '90 or 90,000' : '2.5 or 90,000'}.`
+  if (whole && !Number.isInteger(value)) return 'Use a whole number.'
+  if (value < least || value > most) return most === Infinity ? `Use at least ${shown(least)}.` : `Use ${shown(least)} to ${shown(most)}.`
+  // A larger one would be rounded.
+  return whole && !Number.isSafeInteger(value) ? `Use at most ${shown(Number.MAX_SAFE_INTEGER)}.` : undefined
+}
+
+/** A number as a person would type it. */
+export const amountText = (value: number | null | undefined): string => (value == null ? '' : value.toLocaleString('en', { useGrouping: false, maximumFractionDigits: 20 }))
