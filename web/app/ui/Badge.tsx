@@ -8,9 +8,9 @@ export type Tone = 'ok' | 'run' | 'wait' | 'warn' | 'fail' | 'pause' | 'idle'
 
 export function Badge({ tone = 'idle', icon, children, title }: { tone?: Tone; icon?: ReactNode; children: ReactNode; title?: string }) {
   return (
-    <span title={title} className={classes('inline-flex h-5 max-w-full items-center align-middle gap-1 rounded-full px-2 text-xs font-medium whitespace-nowrap', `bg-${tone}-soft text-${tone}`)}>
+    <span title={title ?? (typeof children === 'string' && children.length > 24 ? children : undefined)} className={classes('inline-flex h-5 max-w-full items-center align-middle gap-1 rounded-full px-2 text-xs font-medium whitespace-nowrap', `bg-${tone}-soft text-${tone}`)}>
       {icon}
-      {children}
+      <span className="min-w-0 truncate">{children}</span>
     </span>
   )
 }
@@ -41,6 +41,11 @@ const STATUSES: Record<string, [Tone, LucideIcon]> = {
   withdrawn: ['idle', Ban],
 }
 
+/** Statuses whose name is not what a person would call them. */
+const WORDS: Record<string, string> = { escalated: 'Needs a person', ready: 'Can start' }
+/** What a status is called everywhere: in lists, pictures and filters. */
+export const statusWord = (status: string) => WORDS[status] ?? capitalised(words(status))
+
 export const statusTone = (status: string): Tone => STATUSES[status]?.[0] ?? 'idle'
 
 /** A status as colour, icon and word, never as a colour alone. */
@@ -48,8 +53,8 @@ export function Status({ status, detail }: { status: string; detail?: string | n
   const [tone, Icon] = STATUSES[status] ?? (['idle', CircleDashed] as const)
   return (
     <Badge tone={tone} title={detail ? words(detail) : undefined} icon={<Icon aria-hidden size={12} strokeWidth={2.25} className="shrink-0" />}>
-      {capitalised(words(status))}
-      {detail && <span className="min-w-0 truncate font-normal">· {words(detail)}</span>}
+      {statusWord(status)}
+      {detail && <span className="font-normal"> · {words(detail)}</span>}
     </Badge>
   )
 }

@@ -1,11 +1,34 @@
+import { Fragment } from 'react'
+import { useMinWidths } from '~/hooks/use-min-width'
 import { classes } from '~/util/classes'
 import { asText, diffLines, pairLines } from '~/util/diff'
+import { Diff } from './Diff'
+import { LineText, useFolded } from './DiffLines'
 
 const CELL = 'min-h-5 px-2 whitespace-pre-wrap break-words'
 
-/** Two JSON values or texts side by side, each line beside the one that it became. */
-export function DiffColumns({ before, after, heads, label }: { before: unknown; after: unknown; heads: [string, string]; label: string }) {
+type Props = { before: unknown; after: unknown; heads: [string, string]; label: string }
+
+/** Two JSON values or texts side by side, each line beside the one that it became; one below the other where there is no room. */
+export function DiffColumns(props: Props) {
+  const { sm } = useMinWidths()
+  return sm ? <Columns {...props} /> : <Diff {...props} />
+}
+
+function Columns({ before, after, heads, label }: Props) {
   const rows = pairLines(diffLines(asText(before), asText(after)))
+  const parts = useFolded(rows, (row) => row.isSame, (row, index) => (
+    <tr key={index} className="align-top">
+      <td className={classes(CELL, row.isSame ? 'text-text-2' : row.before && 'bg-fail-soft text-fail')}>
+        {!row.isSame && row.before && <span className="sr-only">removed: </span>}
+        <LineText line={row.before} />
+      </td>
+      <td className={classes(CELL, 'border-l border-line', row.isSame ? 'text-text-2' : row.after && 'bg-ok-soft text-ok')}>
+        {!row.isSame && row.after && <span className="sr-only">added: </span>}
+        <LineText line={row.after} />
+      </td>
+    </tr>
+  ))
   if (rows.every((row) => row.isSame)) return <p className="text-text-2">There is no difference.</p>
   return (
     // The region scrolls, so it can have the focus.
@@ -22,17 +45,11 @@ export function DiffColumns({ before, after, heads, label }: { before: unknown; 
           </tr>
         </thead>
         <tbody>
-          {rows.map((row, index) => (
-            <tr key={index} className="align-top">
-              <td className={classes(CELL, row.isSame ? 'text-text-2' : row.before !== undefined && 'bg-fail-soft text-fail')}>
-                {!row.isSame && row.before !== undefined && <span className="sr-only">removed: </span>}
-                {row.before}
-              </td>
-              <td className={classes(CELL, 'border-l border-line', row.isSame ? 'text-text-2' : row.after !== undefined && 'bg-ok-soft text-ok')}>
-                {!row.isSame && row.after !== undefined && <span className="sr-only">added: </span>}
-                {row.after}
-              </td>
-            </tr>
+          {parts.map((part) => (
+            <Fragment key={part.key}>
+              {part.button && <tr><td colSpan={2}>{part.button}</td></tr>}
+              {part.lines}
+            </Fragment>
           ))}
         </tbody>
       </table>

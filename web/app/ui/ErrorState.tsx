@@ -17,7 +17,7 @@ function Details({ error }: { error: ApiError }) {
       <code className="font-mono">{error.status === 0 ? error.code : `${error.status} ${error.code}`}</code>
       {error.requestId && (
         <span className="inline-flex items-center gap-1">
-          Request <code className="font-mono break-all">{error.requestId}</code>
+          Request <code className="font-mono wrap-anywhere">{error.requestId}</code>
           <CopyButton text={error.requestId} label="Copy the request id" />
         </span>
       )}

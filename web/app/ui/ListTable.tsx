@@ -37,11 +37,13 @@ export function ListTable<T>({ label, columns, rows, rowKey, current }: { label:
         {rows.map((row) => (
           <tr key={rowKey(row)} {...(rowKey(row) === current && { 'aria-current': true, ref: reveal })} className="border-b border-line align-top last:border-0 hover:bg-hover aria-[current=true]:bg-selected">
             {shown.map((column, index) => (
-              <td key={column.key} className={classes('px-2 py-2 break-words first:pl-4 last:pr-4', column.align === 'end' && 'text-right', column.className)}>
+              // Names are as long as somebody made them: they must not make the table wider than its page, and other
+              // columns must not make them so narrow that every word is broken.
+              <td key={column.key} className={classes('px-2 py-2 first:pl-4 last:pr-4', index === 0 ? `wrap-anywhere ${column.className?.includes('min-w-') ? '' : 'min-w-32'}` : 'break-words', column.align === 'end' && 'text-right', column.className)}>
                 {column.cell(row)}
                 {index === 0 && below.map((one) => (
                   <div key={one.key} className="mt-1 flex gap-1.5 text-xs text-text-2">
-                    {one.head}: <div className="min-w-0">{one.cell(row)}</div>
+                    <span className="shrink-0">{one.head}:</span> <div className="min-w-0">{one.cell(row)}</div>
                   </div>
                 ))}
               </td>

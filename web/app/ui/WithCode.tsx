@@ -1,3 +1,5 @@
+import { Breakable } from './Breakable'
+
 /** A sentence of the server, which marks names with backticks: they are shown as code. Fences of several backticks stay. */
 export const WithCode = ({ text }: { text: string | undefined }) =>
   text?.split(/(?<!`)`([^`\n]+)`(?!`)/).map((part, index) =>
@@ -5,7 +7,7 @@ export const WithCode = ({ text }: { text: string | undefined }) =>
       part
     ) : (
       <code key={index} className="font-mono text-[.92em]">
-        {part}
+        <Breakable text={part} />
       </code>
     ),
   )

@@ -10,7 +10,7 @@ it('shows what Markdown can say', () => {
   expect(shown('3. a\n\n4. b')).toBe('<ol start="3"><li><p>a</p></li><li><p>b</p></li></ol>')
   expect(shown('- [x] done\n- [ ] open')).toBe('<ul><li>☑ done</li><li>☐ open</li></ul>')
   expect(shown('> said\n\n---\n\n```js\nif (a < b) {}\n```')).toBe('<blockquote><p>said</p></blockquote><hr/><pre><code>if (a &lt; b) {}</code></pre>')
-  expect(shown('| a | b |\n|---|---|\n| **1** | 2 |')).toBe('<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td><strong>1</strong></td><td>2</td></tr></tbody></table>')
+  expect(shown('| a | b |\n|---|---|\n| **1** | 2 |')).toBe('<div role="group" aria-label="Table" tabindex="0" class="overflow-x-auto"><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td><strong>1</strong></td><td>2</td></tr></tbody></table></div>')
 })
 
 it('shows entities as their characters, and in code as they are written', () => {

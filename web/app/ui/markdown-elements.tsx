@@ -56,10 +56,14 @@ function one(token: Tokens.Generic): ReactNode {
       return <code>{token.text}</code>
     case 'table':
       return (
-        <table>
-          <thead>{cells(token.header, 'th')}</thead>
-          <tbody>{token.rows.map((row: Tokens.TableCell[], index: number) => <Fragment key={index}>{cells(row, 'td')}</Fragment>)}</tbody>
-        </table>
+        // A table that is wider than its text is scrolled by itself, also with the keyboard.
+        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+        <div role="group" aria-label="Table" tabIndex={0} className="overflow-x-auto">
+          <table>
+            <thead>{cells(token.header, 'th')}</thead>
+            <tbody>{token.rows.map((row: Tokens.TableCell[], index: number) => <Fragment key={index}>{cells(row, 'td')}</Fragment>)}</tbody>
+          </table>
+        </div>
       )
     case 'link':
       return link(token as Tokens.Link)

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { diffLines, pairLines } from './diff'
+import { asText, diffLines, type DiffLine, foldLines, pairLines } from './diff'
 
 const text = (before: string, after: string) =>
   diffLines(before, after)
@@ -15,8 +15,27 @@ it('shows the fewest changed lines', () => {
 })
 
 it('puts what was removed beside what was added in its place', () => {
-  const pairs = (before: string, after: string) => pairLines(diffLines(before, after)).map((row) => `${row.before ?? ''}|${row.after ?? ''}|${row.isSame}`)
+  const pairs = (before: string, after: string) => pairLines(diffLines(before, after)).map((row) => `${row.before?.text ?? ''}|${row.after?.text ?? ''}|${row.isSame}`)
   expect(pairs('a\nb\nc', 'a\nx\ny\nc')).toEqual(['a|a|true', 'b|x|false', '|y|false', 'c|c|true'])
   expect(pairs('a\nb', 'b')).toEqual(['a||false', 'b|b|true'])
   expect(pairs('', '')).toEqual([])
+})
+
+it('shows the lines of a text in JSON below each other', () => {
+  const prompt = asText({ name: 'x', prompt: 'Be brief.\nName "C:\\new",\n\nalways.' }).split('\n')
+  expect(prompt).toEqual(['{', '  "name": "x"', '  "prompt": "Be brief.', '    Name \\"C:\\\\new\\",', '    ', '    always."', '}'])
+})
+
+it('marks the words that changed within a line', () => {
+  const marked = (before: string, after: string) => diffLines(before, after).map(({ words }: DiffLine) => words?.map(({ text: word, isChanged }) => (isChanged ? `[${word}]` : word)).join(''))
+  expect(marked('Answer in one short sentence.', 'Answer in two short sentences.')).toEqual(['Answer in [one] short [sentence].', 'Answer in [two] short [sentences].'])
+  expect(marked('a', 'something else')).toEqual([undefined, undefined])
+  expect(marked('same', 'same')).toEqual([undefined])
+})
+
+it('folds the lines that are far from every change, where that is worth it', () => {
+  const folded = (lines: string) => foldLines([...lines], (line) => line === ' ').map((part) => `${part.isFolded ? 'folded ' : ''}${part.lines.length}`)
+  expect(folded(`${' '.repeat(7)}+${' '.repeat(10)}-${' '.repeat(20)}`)).toEqual(['folded 4', '7', 'folded 4', '7', 'folded 17'])
+  expect(folded(`${' '.repeat(6)}+${' '.repeat(9)}-${' '.repeat(6)}`)).toEqual(['23'])
+  expect(folded(' '.repeat(2))).toEqual(['2'])
 })

@@ -4,7 +4,8 @@ const integer = new Intl.NumberFormat('en')
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
 // Made once: `toLocaleString` makes one for each call, which takes longer than everything else about a row.
 const amounts = [2, 3, 4].map((digits) => new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: digits }))
-const moment = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+// With the name of the zone: what fires at times is planned in another one as often as not.
+const moment = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'long' })
 
 export const formatCount = (value: number) => integer.format(value)
 /** A count that may not be all of them. */

@@ -43,7 +43,7 @@ export function AgentVersions({ agentId, chosen, onChoose }: { agentId: string; 
             {version && (
               <Card title={before ? `What version ${version.version} changed` : `Version ${version.version}`}>
                 <p className="mb-3 text-text-2">{author(version)}</p>
-                {before ? <Diff before={before.definition} after={version.definition} /> : <JsonView value={version.definition} />}
+                {before ? <Diff key={version.version} before={before.definition} after={version.definition} /> : <JsonView value={version.definition} />}
               </Card>
             )}
           </div>

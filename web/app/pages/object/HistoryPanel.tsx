@@ -104,9 +104,9 @@ export function HistoryPanel({ object, search, onChange, disabledReason }: Props
         {!before ? (
           <JsonView value={contentOf(shown)} />
         ) : search.side ? (
-          <DiffColumns before={contentOf(before)} after={contentOf(shown)} heads={[`Version ${before.version}`, `Version ${shown.version}`]} label={`Version ${before.version} and version ${shown.version}`} />
+          <DiffColumns key={`${before.version} ${shown.version}`} before={contentOf(before)} after={contentOf(shown)} heads={[`Version ${before.version}`, `Version ${shown.version}`]} label={`Version ${before.version} and version ${shown.version}`} />
         ) : (
-          <Diff before={contentOf(before)} after={contentOf(shown)} label={`Version ${before.version} and version ${shown.version}`} />
+          <Diff key={`${before.version} ${shown.version}`} before={contentOf(before)} after={contentOf(shown)} label={`Version ${before.version} and version ${shown.version}`} />
         )}
       </Card>
       {dialog && <RevertDialog object={object} to={shown} disabledReason={revertReason} onClose={close} />}

@@ -55,7 +55,7 @@ export function WritesCompare({ left: a, right: b, all }: { left: RunDetail; rig
           {shown.map((row) => (
             <li key={row.name} className="px-4 py-3">
               <p className="mb-2 flex flex-wrap items-center gap-2">
-                <strong className="font-medium break-all">{row.name}</strong>
+                <strong className="font-medium wrap-anywhere">{row.name}</strong>
                 {row.isSame ? <Badge>Same</Badge> : !row.one || !row.two ? <Badge tone="warn">Only {row.one ? 'left' : 'right'}</Badge> : <Badge tone="run">Differs</Badge>}
                 <span className="text-xs text-text-2">{[row.one && `left: ${row.one.how}`, row.two && `right: ${row.two.how}`].filter(Boolean).join(', ')}</span>
               </p>

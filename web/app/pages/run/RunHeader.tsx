@@ -39,7 +39,7 @@ export function RunHeader({ run, isLive, isLost }: { run: RunDetail; isLive: boo
         }
         heading={
           <span className="flex flex-wrap items-center gap-x-2.5 gap-y-1">
-            <span className="min-w-0 break-words">{run.agentName}</span>
+            <span className="min-w-0">{run.agentName}</span>
             <Status status={run.status} detail={run.reason ?? (run.status === 'waiting' ? run.waitingFor : undefined)} />
             {run.rehearsal && <Rehearsal />}
             {isLive && <Badge tone="run">Followed live</Badge>}

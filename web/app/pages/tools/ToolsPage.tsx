@@ -42,7 +42,7 @@ export function ToolsPage() {
       head: 'Tool',
       cell: (tool) => (
         <>
-          <button type="button" onClick={() => change({ tool: idOf(tool) }, { push: true })} className="text-left font-mono text-xs font-medium break-all hover:underline">
+          <button type="button" onClick={() => change({ tool: idOf(tool) }, { push: true })} className="text-left font-mono text-xs font-medium wrap-anywhere hover:underline">
             {tool.conflict ? idOf(tool) : tool.name}
           </button>
           <p className="mt-0.5 line-clamp-1 text-xs text-text-2"><WithCode text={tool.description} /></p>
@@ -113,7 +113,7 @@ function ToolDialog({ tool, onClose }: { tool: Tool; onClose: () => void }) {
     onClose()
   }
   return (
-    <Dialog open={isOpen} onClose={close} title={<span className="font-mono break-all">{idOf(tool)}</span>} size="lg">
+    <Dialog open={isOpen} onClose={close} title={<span className="font-mono wrap-anywhere">{idOf(tool)}</span>} size="lg">
       <div className="space-y-4 pb-4">
         <p className="whitespace-pre-wrap text-text-2"><WithCode text={tool.description} /></p>
         <KeyValue
