@@ -58,6 +58,17 @@ it('creates an agent, shows problems at their fields, and edits it', async () =>
   const text = await json.inputValue()
   await json.fill(`${text}}`)
   await edit.getByText('This is not JSON').waitFor()
+  const form = edit.getByRole('tab', { name: 'Form' })
+  await form.click()
+  await edit.getByText('Correct the JSON first: otherwise its text would be lost.').waitFor()
+  expect(await json.inputValue()).toBe(`${text}}`)
+  // What no form can show, and a field that no agent has, are named and not sent.
+  for (const [part, problem] of [[{ tools: 'search_hybrid' }, 'tools has to be a list of names.'], [{ maxStep: 7 }, 'maxStep is no field of an agent.']] as const) {
+    await json.fill(JSON.stringify({ ...(JSON.parse(text) as object), ...part }))
+    await edit.getByText(problem).waitFor()
+    await form.click()
+    expect(await edit.getByRole('button', { name: /^Save/ }).getAttribute('aria-disabled')).toBe('true')
+  }
   await json.fill(JSON.stringify({ ...(JSON.parse(text) as object), maxSteps: 7 }))
   await edit.getByRole('button', { name: 'Save 2 changes' }).click()
   await page.getByText('contract-reader is now at version 2.').waitFor()

@@ -113,7 +113,7 @@ it('creates an object with the fields of its schema, and shows what the API refu
   expect(await dialog.getByLabel(/^title/).getAttribute('aria-invalid')).toBe('true')
   await dialog.getByLabel(/^title/).fill('Mails were not sent')
   await dialog.getByLabel(/^minutes/).fill('41')
-  await dialog.getByLabel(/^systems/).fill('mail, push')
+  await dialog.getByLabel(/^systems/).fill('mail\npush')
   await dialog.getByLabel(/^Further properties/).fill('{ "room": "war-room-3" }')
   await dialog.getByRole('button', { name: 'Create the object' }).click()
   await page.getByRole('heading', { level: 1, name: /Mails were not sent/ }).waitFor()

@@ -34,15 +34,23 @@ export function oneOf<const T extends readonly string[]>(allowed: T, value: stri
   return allowed.includes(value ?? '') ? (value as T[number]) : undefined
 }
 
-const parseDialog = (raw: RawSearch) => ({ dialog: raw.dialog })
+const parseDialog = (raw: RawSearch) => ({ dialog: raw.dialog, of: raw.of || undefined })
+
+type UrlDialog<Name> = { dialog: Name | undefined; of: string | undefined; open: (name: Name, of?: string) => void; close: () => void }
 
 /**
  * The dialog that is open, as the URL names it: a link opens it, and Back closes it. A dialog of a link may be one that
- * its button refuses, so it has to say so as well.
+ * its button refuses, so it has to say so as well. In a list, `of` is the name or the id of the row that it is about:
+ * never a value that somebody typed, because addresses are kept and passed on.
  */
-export function useUrlDialog<const T extends readonly string[]>(names: T): { dialog: T[number] | undefined; open: (name: T[number]) => void; close: () => void } {
-  const [search, change] = useUrlState(parseDialog)
-  const open = useCallback((name: T[number]) => change({ dialog: name }, { push: true }), [change])
-  const close = useCallback(() => change({ dialog: '' }), [change])
-  return { dialog: oneOf(names, search.dialog), open, close }
+export function useUrlDialog<const T extends readonly string[]>(names: T): UrlDialog<T[number]> {
+  const [{ dialog, of }, change] = useUrlState(parseDialog)
+  const navigate = useNavigate()
+  const open = useCallback((name: T[number], row?: string) => change({ dialog: name, of: row }, { push: true }), [change])
+  // What a dialog waited for may arrive when another one is open, which stays.
+  const close = useCallback(() => {
+    const search = (now: RawSearch): RawSearch => (now.dialog === dialog && (now.of || undefined) === of ? { ...now, dialog: undefined, of: undefined } : now)
+    void navigate({ to: '.', replace: true, resetScroll: false, search })
+  }, [navigate, dialog, of])
+  return { dialog: oneOf(names, dialog), of, open, close }
 }

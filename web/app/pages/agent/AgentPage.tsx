@@ -5,7 +5,7 @@ import { useMemo } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
-import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { oneOf, type RawSearch, useUrlDialog, useUrlState } from '~/hooks/use-url-state'
 import { Badge } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
@@ -22,7 +22,8 @@ import { TriggerDialog } from './TriggerDialog'
 
 const route = getRouteApi('/agents/$agentId')
 const TABS = ['definition', 'versions', 'runs'] as const
-const parse = (raw: RawSearch) => ({ tab: oneOf(TABS, raw.tab) ?? 'definition', version: raw.version, dialog: oneOf(['trigger', 'edit', 'delete'], raw.dialog) })
+const parse = (raw: RawSearch) => ({ tab: oneOf(TABS, raw.tab) ?? 'definition', version: raw.version })
+const DIALOGS = ['trigger', 'edit', 'delete'] as const
 
 export function AgentPage() {
   const { agentId } = route.useParams()
@@ -35,7 +36,7 @@ export function AgentPage() {
     enabled: allowed,
     queryFn: ({ signal }) => unwrap(api.GET('/api/admin/agents/{agentId}', { params: { path: { agentId } }, signal })),
   })
-  const close = () => change({ dialog: '' })
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const { data } = agent
   const missing = reason ?? (data ? undefined : 'The agent is not loaded.')
   const editReason = missing ?? write.reason
@@ -43,20 +44,21 @@ export function AgentPage() {
   useActions(
     useMemo(
       () => [
-        { id: 'agent-trigger', label: 'Trigger this agent…', group: 'On this page', disabledReason: triggerReason, run: () => change({ dialog: 'trigger' }) },
-        { id: 'agent-edit', label: 'Edit this agent…', group: 'On this page', disabledReason: editReason, run: () => change({ dialog: 'edit' }) },
+        { id: 'agent-trigger', label: 'Trigger this agent…', group: 'On this page', disabledReason: triggerReason, run: () => open('trigger') },
+        { id: 'agent-edit', label: 'Edit this agent…', group: 'On this page', disabledReason: editReason, run: () => open('edit') },
       ],
-      [change, triggerReason, editReason],
+      [open, triggerReason, editReason],
     ),
   )
   const productReason = data?.product ? `It belongs to the product ${data.product}. Uninstall the product to remove it.` : undefined
+  const deleteReason = editReason ?? productReason
   return (
     <>
       <PageHeader
         title={data?.name ?? 'Agent'}
         heading={
-          <span className="flex flex-wrap items-center gap-2 break-all">
-            {data?.name ?? agentId}
+          <span className="flex flex-wrap items-center gap-2">
+            <span className="min-w-0">{data?.name ?? agentId}</span>
             {data?.isDefault && <Badge>Default</Badge>}
             {data && <Badge>{data.visibility}</Badge>}
           </span>
@@ -65,13 +67,13 @@ export function AgentPage() {
         above={<Link to="/agents" className="hover:underline">Agents</Link>}
         actions={
           <>
-            <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={editReason ?? productReason} onClick={() => change({ dialog: 'delete' })}>
+            <Button icon={<Trash2 aria-hidden size={14} />} disabledReason={deleteReason} onClick={() => open('delete')}>
               Delete…
             </Button>
-            <Button icon={<Pencil aria-hidden size={14} />} disabledReason={editReason} onClick={() => change({ dialog: 'edit' }, { push: true })}>
+            <Button icon={<Pencil aria-hidden size={14} />} disabledReason={editReason} onClick={() => open('edit')}>
               Edit…
             </Button>
-            <Button variant="primary" icon={<Play aria-hidden size={14} />} disabledReason={triggerReason} onClick={() => change({ dialog: 'trigger' }, { push: true })}>
+            <Button variant="primary" icon={<Play aria-hidden size={14} />} disabledReason={triggerReason} onClick={() => open('trigger')}>
               Trigger…
             </Button>
           </>
@@ -93,9 +95,9 @@ export function AgentPage() {
                   { key: 'runs', label: 'Runs', panel: search.tab === 'runs' && <AgentRuns agent={one.name} /> },
                 ]}
               />
-              {search.dialog === 'trigger' && <TriggerDialog agent={one} onClose={close} />}
-              {search.dialog === 'edit' && <EditAgentDialog agent={one} onClose={close} />}
-              {search.dialog === 'delete' && <DeleteAgentDialog agent={one} onClose={close} />}
+              {dialog === 'trigger' && <TriggerDialog agent={one} disabledReason={triggerReason} onClose={close} />}
+              {dialog === 'edit' && <EditAgentDialog agent={one} disabledReason={editReason} onClose={close} />}
+              {dialog === 'delete' && <DeleteAgentDialog agent={one} disabledReason={deleteReason} onClose={close} />}
             </>
           )}
         </Loaded>

@@ -1,62 +1,60 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { otherProblem, problemAt } from '~/api/problems'
 import type { Agent } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
-import { Field, Input, Textarea } from '~/ui/Field'
+import { Field, Textarea } from '~/ui/Field'
 import { JsonField } from '~/ui/JsonField'
+import { NumberField } from '~/ui/NumberField'
 import { toast } from '~/ui/toast'
+import { jsonText } from '~/util/json'
 import { randomKey } from '~/util/random-key'
-import { asNumber } from '../agents/numbers'
+import { sendOnce } from '~/util/send-once'
 
 const FIELDS = ['input', 'context', 'maxSteps', 'timeoutSeconds', 'maxCostUsd']
+type Limits = Record<'maxSteps' | 'timeoutSeconds' | 'maxCostUsd', number | null>
 
 /** Starts an agent with an input, and opens its run. */
-export function TriggerDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
+export function TriggerDialog({ agent, disabledReason: refused, onClose }: { agent: Agent; disabledReason: string | undefined; onClose: () => void }) {
   const client = useQueryClient()
   const navigate = useNavigate()
-  const [key, setKey] = useState(randomKey)
+  const [dialog] = useState(randomKey)
   const [input, setInput] = useState('')
   const [context, setContext] = useState<unknown>()
   const [isBroken, setBroken] = useState(false)
-  const [limits, setLimits] = useState({ maxSteps: '', timeoutSeconds: '', maxCostUsd: '' })
-  const start = useMutation({
-    mutationFn: () =>
-      unwrap(
-        api.POST('/api/admin/agents/{agentId}/trigger', {
-          params: { path: { agentId: agent.id }, header: { 'Idempotency-Key': key } },
-          body: { input, ...(context === undefined ? {} : { context }), maxSteps: asNumber(limits.maxSteps), timeoutSeconds: asNumber(limits.timeoutSeconds), maxCostUsd: asNumber(limits.maxCostUsd) },
-        }),
-      ),
+  const [limits, setLimits] = useState<Limits>({ maxSteps: null, timeoutSeconds: null, maxCostUsd: null })
+  const start = useMutationOnce({
+    mutationFn: () => {
+      const request = { input, ...(context === undefined ? {} : { context }), ...limits }
+      return sendOnce(`${dialog} ${jsonText(request)}`, request, (body, key) => unwrap(api.POST('/api/admin/agents/{agentId}/trigger', { params: { path: { agentId: agent.id }, header: { 'Idempotency-Key': key } }, body })))
+    },
     onSuccess: ({ runId }) => {
       toast(`${agent.name} was started.`)
       void client.invalidateQueries({ queryKey: keys.runs })
       void navigate({ to: '/runs/$runId', params: { runId } })
     },
-    // A corrected request is another one.
-    onError: () => setKey(randomKey()),
   })
-  const disabledReason = !input.trim() ? 'Say what the agent has to do.' : isBroken ? 'Correct the JSON first.' : undefined
-  const limit = (name: keyof typeof limits, label: string, hint?: string) => (
-    <Field label={label} hint={hint} problem={problemAt(start.error, name)}>
-      {(ids) => <Input {...ids} type="number" min="0" step={name === 'maxCostUsd' ? '0.01' : '1'} value={limits[name]} onChange={(event) => setLimits({ ...limits, [name]: event.target.value })} />}
-    </Field>
+  const disabledReason = refused ?? (!input.trim() ? 'Say what the agent has to do.' : isBroken ? 'Correct the JSON first.' : undefined)
+  const limit = (name: keyof typeof limits, label: string) => (
+    <NumberField label={label} problem={problemAt(start.error, name)} whole={name !== 'maxCostUsd'} value={limits[name]} onChange={(value) => setLimits({ ...limits, [name]: value })} />
   )
   return (
     <Dialog
       open
       onClose={onClose}
+      onSubmit={() => start.mutate()}
       title={`Trigger ${agent.name}`}
       description="It starts at once. You see its run as it works."
       footer={
         <>
           <Button onClick={onClose}>Do not start</Button>
-          <Button variant="primary" busy={start.isPending} disabledReason={disabledReason} onClick={() => start.mutate()}>
+          <Button variant="primary" busy={start.isPending} disabledReason={disabledReason} type="submit">
             Start the run
           </Button>
         </>

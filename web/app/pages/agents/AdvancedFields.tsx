@@ -22,6 +22,11 @@ export function AdvancedFields({ draft, set, problem, onBroken }: PartProps & { 
       onChange={(value) => set({ [field]: value ?? (field === 'approvals' ? [] : field === 'config' ? {} : null) })}
     />
   )
+  const chooseFlow = (flowType: Draft['flowType']) => {
+    set({ flowType })
+    // Its field is not shown any more, and its text is discarded with it.
+    if (flowType === 'single') onBroken('flowConfig', false)
+  }
   return (
     <details className="rounded-md border border-line" open={['trigger', 'approvals', 'outputSchema', 'flowType', 'flowConfig', 'config'].some((field) => problem(field) !== undefined) || undefined}>
       <summary className="cursor-pointer px-3 py-2 text-sm font-medium">Approvals, output, trigger and flow</summary>
@@ -32,7 +37,7 @@ export function AdvancedFields({ draft, set, problem, onBroken }: PartProps & { 
           {(ids) => <Input {...ids} value={draft.trigger ?? ''} onChange={(event) => set({ trigger: event.target.value || null })} />}
         </Field>
         <Field label="How it works" problem={problem('flowType')}>
-          {(ids) => <Select {...ids} value={draft.flowType ?? 'single'} onChange={(event) => set({ flowType: event.target.value as Draft['flowType'] })} options={FLOWS} />}
+          {(ids) => <Select {...ids} value={draft.flowType ?? 'single'} onChange={(event) => chooseFlow(event.target.value as Draft['flowType'])} options={FLOWS} />}
         </Field>
         {(draft.flowType ?? 'single') !== 'single' && json('flowConfig', 'Flow', 'The agents it works through: { "agents": ["researcher", "writer"] }')}
         {json('config', 'Further settings', 'Such as handles and the settings of its trigger.')}

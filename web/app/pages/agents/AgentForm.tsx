@@ -5,23 +5,29 @@ import { toolsQuery } from '~/api/queries'
 import { Field, Input, Select, Switch, Textarea } from '~/ui/Field'
 import { JsonField } from '~/ui/JsonField'
 import { Tabs } from '~/ui/Tabs'
-import { checkDraft, type Draft } from './agent-draft'
+import { checkDraft, type Draft, shapeProblem } from './agent-draft'
 import { AdvancedFields } from './AdvancedFields'
 import { ModelFields } from './ModelFields'
 
-export type FormProps = { draft: Draft; onChange: (next: Draft) => void; error: unknown; onBroken: (field: string, isBroken: boolean) => void; readsTools: boolean }
+export type FormProps = { draft: Draft; onChange: (next: Draft) => void; error: unknown; onBroken: (field: string, isBroken: boolean) => void; /** A text is no JSON now. */ isBroken: boolean; readsTools: boolean; /** The names of the other agents. */ taken: readonly string[] }
 
 /** A definition as a form, or as its JSON; both change the same draft. */
 export function AgentForm(props: FormProps) {
   const [view, setView] = useState<'form' | 'json'>('form')
+  const [isRefused, setRefused] = useState(false)
+  const wrong = shapeProblem(props.draft)
+  const isWrong = props.isBroken || wrong !== undefined
+  const change = (next: 'form' | 'json') => {
+    setRefused(isWrong)
+    if (!isWrong) setView(next)
+  }
   return (
     <Tabs
       label="How to edit"
       value={view}
-      onChange={(next) => {
-        props.onBroken('all', false)
-        setView(next)
-      }}
+      // What cannot be shown in the other way stays as it is, with what is wrong below it.
+      onChange={change}
+      note={isRefused && isWrong && 'Correct the JSON first: otherwise its text would be lost.'}
       tabs={[
         { key: 'form', label: 'Form', panel: view === 'form' && <Fields {...props} /> },
         {
@@ -32,7 +38,7 @@ export function AgentForm(props: FormProps) {
               label="Definition as JSON"
               rows={22}
               value={props.draft}
-              problem={allProblems(props)}
+              problem={wrong ?? allProblems(props)}
               onBroken={(isBroken) => props.onBroken('all', isBroken)}
               onChange={(value) => props.onChange((value ?? {}) as Draft)}
             />
@@ -45,16 +51,16 @@ export function AgentForm(props: FormProps) {
 
 const allProblems = ({ error }: FormProps) => (error instanceof Error ? error.message : undefined)
 
-function Fields({ draft, onChange, error, onBroken, readsTools }: FormProps) {
+function Fields({ draft, onChange, error, onBroken, readsTools, taken }: FormProps) {
   const tools = useQuery({ ...toolsQuery, enabled: readsTools }).data
-  const found = checkDraft(draft, tools)
+  const found = checkDraft(draft, tools, taken)
   const problem = (field: string) => found[field] ?? problemAt(error, field)
   const set = (change: Partial<Draft>) => onChange({ ...draft, ...change })
   return (
     <div className="grid gap-4">
       <div className="grid gap-4 sm:grid-cols-[2fr_1fr]">
         <Field label="Name" problem={problem('name')} hint="Unique in the project.">
-          {(ids) => <Input {...ids} value={draft.name} onChange={(event) => set({ name: event.target.value })} />}
+          {(ids) => <Input {...ids} value={draft.name ?? ''} onChange={(event) => set({ name: event.target.value })} />}
         </Field>
         <Field label="Visibility" problem={problem('visibility')} hint="Who may find and start it.">
           {(ids) => (
@@ -100,7 +106,7 @@ function ToolsField({ draft, set, problem, names }: Omit<PartProps, 'problem'> &
       <Field label="Add a tool" hint="Choose one of those the project has.">
         {(ids) => (
           <>
-            <Input {...ids} list={list} value={added} onChange={(event) => add(event.target.value)} placeholder="Type to find one" />
+            <Input {...ids} list={list} value={added} onChange={(event) => add(event.target.value)} onKeyDown={(event) => event.key === 'Enter' && event.preventDefault()} placeholder="Type to find one" />
             <datalist id={list}>
               {names.map((name) => (
                 <option key={name} value={name}>{name}</option>

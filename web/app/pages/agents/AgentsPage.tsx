@@ -7,7 +7,7 @@ import { keys } from '~/api/keys'
 import { recentRunsQuery, runStatsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
 import type { Agent, Run, Schemas } from '~/api/types'
-import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { oneOf, type RawSearch, useUrlDialog, useUrlState } from '~/hooks/use-url-state'
 import { FilterBar, FilterSelect, FilterText } from '~/table/FilterBar'
 import { Badge, Status } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
@@ -29,11 +29,12 @@ const parse = (raw: RawSearch) => ({
   q: raw.q || undefined,
   visibility: oneOf(VISIBILITIES, raw.visibility),
   internal: oneOf(['true'], raw.internal),
-  dialog: oneOf(['new'], raw.dialog),
 })
+const DIALOGS = ['new'] as const
 
 export function AgentsPage() {
   const [search, change] = useUrlState(parse)
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const { allowed, reason } = useScope('agents:read')
   const write = useScope('agents:write')
   const readsRuns = useScope('admin:read').allowed
@@ -46,9 +47,9 @@ export function AgentsPage() {
   const stats = useQuery({ ...runStatsQuery, enabled: readsRuns }).data
   const recent = useQuery({ ...recentRunsQuery({}, 100), enabled: readsRuns }).data
   const columns = useMemo(() => agentColumns(stats, recent?.items ?? []), [stats, recent])
-  useActions(useMemo(() => [{ id: 'agents-new', label: 'Create an agent…', group: 'On this page', disabledReason: write.reason, run: () => change({ dialog: 'new' }, { push: true }) }], [change, write.reason]))
+  useActions(useMemo(() => [{ id: 'agents-new', label: 'Create an agent…', group: 'On this page', disabledReason: write.reason, run: () => open('new') }], [open, write.reason]))
   const create = (
-    <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => change({ dialog: 'new' }, { push: true })}>
+    <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => open('new')}>
       Create an agent
     </Button>
   )
@@ -82,7 +83,7 @@ export function AgentsPage() {
           </>
         )}
       </Panel>
-      {search.dialog === 'new' && <CreateAgentDialog onClose={() => change({ dialog: '' })} />}
+      {dialog && <CreateAgentDialog onClose={close} />}
     </>
   )
 }
@@ -99,7 +100,7 @@ function agentColumns(stats: Schemas['RunStats'] | undefined, recent: Run[]): Li
       className: 'max-w-100',
       cell: (agent) => (
         <>
-          <Link to="/agents/$agentId" params={{ agentId: agent.name }} className="font-medium break-all hover:underline">
+          <Link to="/agents/$agentId" params={{ agentId: agent.name }} className="font-medium wrap-anywhere hover:underline">
             {agent.name}
           </Link>
           {agent.isDefault && <span className="ml-2"><Badge>Default</Badge></span>}

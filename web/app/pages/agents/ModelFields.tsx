@@ -1,7 +1,7 @@
 import { Field, Input } from '~/ui/Field'
+import { NumberField } from '~/ui/NumberField'
 import type { PartProps } from './AgentForm'
 import { modelOf, splitModel } from './agent-draft'
-import { asNumber } from './numbers'
 
 /** Which model answers, and the limits of a run. */
 export function ModelFields({ draft, set, problem }: PartProps) {
@@ -18,20 +18,12 @@ export function ModelFields({ draft, set, problem }: PartProps) {
         <Field label="Model" problem={problem('model')} hint="Empty: the default of the server. Also provider/model.">
           {(ids) => <Input {...ids} placeholder="gemini-2.5-flash" value={model?.name ?? ''} onChange={(event) => setModel(splitModel(event.target.value, model?.provider))} />}
         </Field>
-        <Field label="Temperature">
-          {(ids) => <Input {...ids} type="number" step="0.1" min="0" max="2" value={model?.temperature ?? ''} onChange={(event) => setModel({ temperature: asNumber(event.target.value) })} />}
-        </Field>
-        <Field label="Tokens per answer">
-          {(ids) => <Input {...ids} type="number" min="1" value={model?.maxTokens ?? ''} onChange={(event) => setModel({ maxTokens: asNumber(event.target.value) })} />}
-        </Field>
+        <NumberField label="Temperature" most={2} value={model?.temperature} onChange={(temperature) => setModel({ temperature })} />
+        <NumberField label="Tokens per answer" whole least={1} value={model?.maxTokens} onChange={(maxTokens) => setModel({ maxTokens })} />
       </div>
       <div className="grid grid-cols-2 gap-4">
-        <Field label="Most steps" problem={problem('maxSteps')} hint="Then a last answer, and the run pauses.">
-          {(ids) => <Input {...ids} type="number" min="1" value={draft.maxSteps ?? ''} onChange={(event) => set({ maxSteps: asNumber(event.target.value) ?? null })} />}
-        </Field>
-        <Field label="Timeout in seconds" problem={problem('defaultTimeout')}>
-          {(ids) => <Input {...ids} type="number" min="1" value={draft.defaultTimeout ?? ''} onChange={(event) => set({ defaultTimeout: asNumber(event.target.value) ?? null })} />}
-        </Field>
+        <NumberField label="Most steps" problem={problem('maxSteps')} hint="Then a last answer, and the run pauses." whole least={1} most={500} value={draft.maxSteps} onChange={(maxSteps) => set({ maxSteps })} />
+        <NumberField label="Timeout in seconds" problem={problem('defaultTimeout')} whole least={1} most={86_400} value={draft.defaultTimeout} onChange={(defaultTimeout) => set({ defaultTimeout })} />
       </div>
     </>
   )

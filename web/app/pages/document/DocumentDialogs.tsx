@@ -1,10 +1,11 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, unwrap, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import type { Document } from '~/api/transfer'
 import type { Agent } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { Field, Select } from '~/ui/Field'
 import { toast } from '~/ui/toast'
@@ -16,7 +17,7 @@ type Props = { document: Document; disabledReason: string | undefined; onClose: 
 export function DeleteDocumentDialog({ document, disabledReason, onClose }: Props) {
   const client = useQueryClient()
   const navigate = useNavigate()
-  const remove = useMutation({
+  const remove = useMutationOnce({
     mutationFn: () => unwrap(api.DELETE('/api/documents/{id}', { params: { path: { id: document.id } } })),
     onSuccess: async () => {
       toast(`${document.title} was deleted.`)
@@ -38,7 +39,7 @@ export function ReadAgainDialog({ document, readers, disabledReason, onClose }: 
   const [chosen, setName] = useState('')
   const name = chosen || (readers[0]?.name ?? '')
   const [key] = useState(randomKey)
-  const start = useMutation({
+  const start = useMutationOnce({
     mutationFn: async () => {
       const { items: chunks } = await unwrapPage(api.GET('/api/documents/{id}/chunks', { params: { path: { id: document.id }, query: { limit: 20 } } }))
       const shown = chunks.map(({ id, index, heading, text }) => ({ id, index, heading, text }))

@@ -13,7 +13,7 @@ import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
 import { JsonView } from '~/ui/JsonView'
 import { KeyValue } from '~/ui/KeyValue'
-import { PageHeader } from '~/ui/PageHeader'
+import { LongTitle, PageHeader } from '~/ui/PageHeader'
 import { ScrollList } from '~/ui/ScrollList'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { Duration, RelativeTime } from '~/ui/Values'
@@ -71,7 +71,7 @@ function Loaded({ document }: { document: Document }) {
       <PageHeader
         title={document.title}
         above={<Above />}
-        heading={<span className="break-words">{document.title}</span>}
+        heading={<LongTitle text={document.title} />}
         actions={
           <>
             <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={noReader ?? invoke.reason} onClick={() => open('again')}>
@@ -91,8 +91,8 @@ function Loaded({ document }: { document: Document }) {
                 ['Kind', kindOf(document.mimeType)],
                 ['Text', `${formatBytes(document.textBytes)} in ${formatCount(document.chunkCount)} ${document.chunkCount === 1 ? 'passage' : 'passages'}`],
                 ['Added', <RelativeTime key="added" at={document.createdAt} />],
-                ['Source', document.sourceUrl && <span key="source" className="break-all">{document.sourceUrl}</span>],
-                ['SHA-256', <code key="hash" className="font-mono text-xs break-all">{document.contentHash}</code>],
+                ['Source', document.sourceUrl && <span key="source" className="wrap-anywhere">{document.sourceUrl}</span>],
+                ['SHA-256', <code key="hash" className="font-mono text-xs wrap-anywhere">{document.contentHash}</code>],
                 ['Metadata', Object.keys(document.metadata).length > 0 && <JsonView key="metadata" value={document.metadata} open={1} />],
               ]}
             />

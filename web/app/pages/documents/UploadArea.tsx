@@ -6,7 +6,7 @@ import { Button, IconButton } from '~/ui/Button'
 import { WithCode } from '~/ui/WithCode'
 import { classes } from '~/util/classes'
 import { formatBytes } from './format-bytes'
-import { addFiles, cancelUpload, canRetry, clearUploads, retryUpload, type Upload, useUploads } from './uploads'
+import { addFiles, cancelUpload, canRetry, clearUploads, retryUpload, type Upload, useUploads, whyFailed } from './uploads'
 
 const ACCEPT = '.txt,.md,.markdown,.html,.htm,.pdf,text/plain,text/markdown,text/html,application/pdf'
 
@@ -104,7 +104,7 @@ function UploadRow({ upload }: { upload: Upload }) {
             <div className={classes('h-full bg-accent transition-[width]', upload.state === 'reading' && 'animate-breathe')} style={{ width: `${percent}%` }} />
           </div>
         )}
-        {upload.error && <p role="alert" className="text-xs break-words text-fail"><WithCode text={upload.error.message} /></p>}
+        {upload.error && <p role="alert" className="text-xs break-words text-fail"><WithCode text={whyFailed(upload.error)} /></p>}
       </div>
       <span className="flex items-center gap-1.5 text-xs whitespace-nowrap text-text-2">
         {(upload.state === 'done' || upload.state === 'known') && <CircleCheck aria-hidden size={14} className="text-ok" />}

@@ -1,9 +1,11 @@
 // The uploads of this tab. They go on while other pages are shown.
 import { useSyncExternalStore } from 'react'
 import { ApiError } from '~/api/errors'
+import { problemsOf } from '~/api/problems'
 import { queryClient } from '~/api/query-client'
 import { keys } from '~/api/keys'
 import { type Document, uploadDocument } from '~/api/transfer'
+import { capitalised } from '~/util/format'
 
 export type Upload = {
   id: number
@@ -61,6 +63,16 @@ export function retryUpload(id: number) {
 
 /** Whether the same file may be taken another time. What the server refused because of the file, it refuses again. */
 export const canRetry = ({ state, error }: Upload) => state === 'cancelled' || (state === 'failed' && error instanceof ApiError && ![400, 413, 415, 422].includes(error.status))
+
+/** Why a file was refused. The fields of the request are not what a person filled in: they chose a file. */
+export function whyFailed(error: Error): string {
+  const problems = problemsOf(error)
+  if (problems.length === 0) return error.message
+  return problems
+    .map(({ field, reason }) => (/^(has|is|could|must|may)\b/.test(reason) ? `The ${field === 'title' ? 'name of the file' : 'file'} ${reason}` : capitalised(reason)))
+    .map((reason) => (/[.?!]$/.test(reason) ? reason : `${reason}.`))
+    .join(' ')
+}
 
 export function cancelUpload(id: number) {
   controllers.get(id)?.abort()

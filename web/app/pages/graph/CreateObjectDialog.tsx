@@ -1,9 +1,10 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { packsQuery } from '~/api/graph'
 import { keys } from '~/api/keys'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
@@ -21,7 +22,7 @@ export function CreateObjectDialog({ type, onClose }: { type: string | undefined
   const [draft, setDraft] = useState(() => toDraft(undefined, [], type))
   const [own, setOwn] = useState<Problems>({})
   const fields = schemaFields(packs, draft.type.trim())
-  const create = useMutation({
+  const create = useMutationOnce({
     mutationFn: ({ key, status, ...rest }: Parsed) => unwrap(api.POST('/api/graph/objects', { body: { ...rest, key: key ?? undefined, status: status ?? undefined } })),
     onSuccess: (object) => {
       toast(`${titleOf(object)} was created.`)
@@ -41,13 +42,14 @@ export function CreateObjectDialog({ type, onClose }: { type: string | undefined
     <Dialog
       open
       onClose={onClose}
+      onSubmit={submit}
       title="New object"
       description="A thing with a type, a name and properties. Every change of it is kept."
       size="md"
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" busy={create.isPending} onClick={submit}>
+          <Button variant="primary" busy={create.isPending} type="submit">
             Create the object
           </Button>
         </>

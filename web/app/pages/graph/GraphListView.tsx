@@ -6,6 +6,7 @@ import { useScope } from '~/api/session'
 import { exportGraph } from '~/api/transfer'
 import { useDebounced } from '~/hooks/use-debounced'
 import { useShortcut } from '~/hooks/use-shortcut'
+import { useUrlDialog } from '~/hooks/use-url-state'
 import { FilterBar, FilterSelect, FilterText } from '~/table/FilterBar'
 import { AsOfBanner, AsOfField } from '~/ui/AsOf'
 import { Button, buttonClass } from '~/ui/Button'
@@ -31,6 +32,8 @@ const MODE_OPTIONS = [
   { value: 'vector', label: 'Meaning' },
 ]
 
+const DIALOGS = ['create', 'import'] as const
+
 export type GraphChange = (change: Partial<Record<keyof GraphSearch, string | undefined>>, options?: { push?: boolean }) => void
 
 export function GraphListView({ search, onChange }: { search: GraphSearch; onChange: GraphChange }) {
@@ -38,8 +41,7 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
   const write = useScope('graph:write')
   const changeReason = search.asOf ? 'Nothing can be changed in the past.' : write.reason
   const isFiltered = [search.q, search.type, search.status, search.label, search.system, search.deleted, search.asOf].some((value) => value !== undefined)
-  const open = (dialog: GraphSearch['dialog']) => onChange({ dialog }, { push: true })
-  const close = () => onChange({ dialog: '' })
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const clear = () => onChange({ q: '', type: '', status: '', label: '', system: '', deleted: '', asOf: '' })
 
   const runExport = useMemo(
@@ -59,11 +61,11 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
   useActions(
     useMemo(
       () => [
-        { id: 'graph-create', label: 'Create an object…', group: 'On this page', disabledReason: changeReason, run: () => onChange({ dialog: 'create' }, { push: true }) },
-        { id: 'graph-import', label: 'Import objects…', group: 'On this page', disabledReason: changeReason, run: () => onChange({ dialog: 'import' }) },
-        { id: 'graph-export', label: 'Export the graph', group: 'On this page', run: () => void runExport() },
+        { id: 'graph-create', label: 'Create an object…', group: 'On this page', disabledReason: changeReason, run: () => open('create') },
+        { id: 'graph-import', label: 'Import objects…', group: 'On this page', disabledReason: changeReason, run: () => open('import') },
+        { id: 'graph-export', label: 'Export the graph', group: 'On this page', keepsDialog: true, run: () => void runExport() },
       ],
-      [changeReason, onChange, runExport],
+      [changeReason, open, runExport],
     ),
   )
   return (
@@ -107,8 +109,8 @@ export function GraphListView({ search, onChange }: { search: GraphSearch; onCha
           <ObjectList search={search} isFiltered={isFiltered} onClear={clear} onCreate={() => open('create')} />
         )}
       </div>
-      {changeReason === undefined && search.dialog === 'create' && <CreateObjectDialog type={search.type} onClose={close} />}
-      {changeReason === undefined && search.dialog === 'import' && <ImportDialog onClose={close} />}
+      {changeReason === undefined && dialog === 'create' && <CreateObjectDialog type={search.type} onClose={close} />}
+      {changeReason === undefined && dialog === 'import' && <ImportDialog onClose={close} />}
     </div>
   )
 }

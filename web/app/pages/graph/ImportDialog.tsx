@@ -57,13 +57,14 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
     <Dialog
       open
       onClose={onClose}
+      onSubmit={() => void start()}
       isSaved={progress?.done}
       title="Import objects and relationships"
       description="NDJSON: one JSON object on each line. Objects are matched by type and key, so the same file can be imported again."
       footer={
         <>
           <Button onClick={onClose}>{progress?.done ? 'Close' : 'Cancel'}</Button>
-          <Button variant="primary" busy={isBusy} disabledReason={isEmpty ? 'Choose a file or paste lines first.' : undefined} onClick={() => void start()}>
+          <Button variant="primary" busy={isBusy} disabledReason={isEmpty ? 'Choose a file or paste lines first.' : undefined} type="submit">
             Import
           </Button>
         </>

@@ -79,7 +79,7 @@ export function ObjectList({ search, isFiltered, onClear, onCreate }: Props) {
         <EmptyState
           icon={<Share2 aria-hidden size={18} />}
           title={isDeleted ? 'No deleted object matches.' : asOf ? 'There was no such object at that moment.' : isFiltered ? 'No object matches these filters.' : 'The graph is empty.'}
-          action={isFiltered ? <Button onClick={onClear}>Clear the filters</Button> : <Button variant="primary" onClick={onCreate}>Create an object</Button>}
+          action={isFiltered ? <Button onClick={onClear}>Clear the filters</Button> : <Button variant="primary" disabledReason={write.reason} onClick={onCreate}>Create an object</Button>}
         >
           {isFiltered ? 'Remove a filter, or choose another moment.' : 'Create an object, import a file, or add a document and let an agent read it.'}
         </EmptyState>

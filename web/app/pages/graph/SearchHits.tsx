@@ -51,7 +51,7 @@ export function SearchHits({ search, onChange, onClear }: Props) {
               <span className="text-text-3">{count}</span>
             </button>
           ))}
-        {embedding === 'unavailable' && <Badge tone="warn">Search by meaning is off: {mode === 'vector' ? 'nothing can be found' : 'these are the hits by words alone'}</Badge>}
+        {embedding === 'unavailable' && <span className="rounded-md bg-warn-soft px-2 py-0.5 font-medium text-warn">Search by meaning is off: {mode === 'vector' ? 'nothing can be found' : 'these are the hits by words alone'}</span>}
       </div>
       {hits.length === 0 ? (
         <EmptyState icon={<SearchX aria-hidden size={18} />} title="Nothing was found." action={<Button onClick={onClear}>Clear the search</Button>}>

@@ -6,7 +6,6 @@ export const DEPTHS = ['1', '2', '3', '4'] as const
 
 export type GraphSearch = {
   view: 'explore' | undefined
-  dialog: 'create' | 'import' | undefined
   q: string | undefined
   mode: (typeof MODES)[number] | undefined
   type: string | undefined
@@ -25,7 +24,6 @@ export type GraphSearch = {
 export function parseGraphSearch(raw: RawSearch): GraphSearch {
   return {
     view: oneOf(['explore'], raw.view),
-    dialog: oneOf(['create', 'import'], raw.dialog),
     q: raw.q?.slice(0, 2500) || undefined,
     mode: oneOf(MODES, raw.mode),
     type: raw.type || undefined,

@@ -1,8 +1,9 @@
-import { useMutation, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { api, unwrap } from '~/api/client'
 import { mcpServerToolsQuery } from '~/api/mcp-servers'
 import { useScope } from '~/api/session'
 import type { Schemas } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Badge, type Tone } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
@@ -34,7 +35,7 @@ export function ServerTools({ server, chosen, onChoose, onChanged }: { server: S
               {items.toSorted((a, b) => Number(b.heldBack) - Number(a.heldBack)).map((tool) => (
                 <li key={tool.name} className="flex items-start gap-3 px-4 py-2.5">
                   <div className="min-w-0 flex-1">
-                    <button type="button" className="text-left font-mono text-xs font-medium break-all hover:underline" onClick={() => onChoose(tool.name)}>{tool.name}</button>
+                    <button type="button" className="text-left font-mono text-xs font-medium wrap-anywhere hover:underline" onClick={() => onChoose(tool.name)}>{tool.name}</button>
                     <p className="line-clamp-2 text-xs text-text-2"><WithCode text={tool.description} /></p>
                   </div>
                   <Badge tone={LOOK[tool.status][0]}>{LOOK[tool.status][1]}{tool.heldBack && ' · held back'}</Badge>
@@ -53,7 +54,7 @@ export function ServerTools({ server, chosen, onChoose, onChanged }: { server: S
 /** What a tool says of itself and what it said when it was accepted. Exactly what is shown here is accepted. */
 function ToolReview({ server, tool, onClose, onChanged }: { server: Server; tool: Tool; onClose: () => void; onChanged: () => void }) {
   const write = useScope('admin:write')
-  const accept = useMutation({
+  const accept = useMutationOnce({
     mutationFn: () => unwrap(api.POST('/api/admin/mcp-servers/{id}/tools/{tool}/accept', { params: { path: { id: server.id, tool: tool.name } }, body: { digest: tool.digest } })),
     onSuccess: () => {
       toast(`${tool.name} was accepted.`)
@@ -68,7 +69,7 @@ function ToolReview({ server, tool, onClose, onChanged }: { server: Server; tool
       open
       onClose={onClose}
       size="lg"
-      title={<span className="font-mono break-all">{tool.name}</span>}
+      title={<span className="font-mono wrap-anywhere">{tool.name}</span>}
       description={tool.status === 'changed' ? 'It is no longer what was accepted. Agents do not get it until somebody accepts the change.' : tool.heldBack ? 'It is new. Agents do not get it until somebody accepts it.' : undefined}
       footer={
         tool.heldBack && (
@@ -80,7 +81,7 @@ function ToolReview({ server, tool, onClose, onChanged }: { server: Server; tool
       }
     >
       {before && tool.status === 'changed' ? <Diff before={before} after={now} label="What changed" /> : <JsonView value={now} open={3} />}
-      <p className="mt-2 pb-2 text-xs break-all text-text-2">Digest <code className="font-mono">{tool.digest}</code></p>
+      <p className="mt-2 pb-2 text-xs wrap-anywhere text-text-2">Digest <code className="font-mono">{tool.digest}</code></p>
       <InlineError error={accept.error} />
     </Dialog>
   )

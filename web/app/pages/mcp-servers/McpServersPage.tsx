@@ -4,7 +4,7 @@ import { Plug, Plus } from 'lucide-react'
 import { mcpServersQuery } from '~/api/mcp-servers'
 import { useScope } from '~/api/session'
 import type { Schemas } from '~/api/types'
-import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { useUrlDialog } from '~/hooks/use-url-state'
 import { Badge } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
@@ -18,7 +18,7 @@ import { ServerDialog } from './ServerDialog'
 import { ServerHealth } from './ServerHealth'
 
 type Server = Schemas['McpServer']
-const parse = (raw: RawSearch) => ({ dialog: oneOf(['new'], raw.dialog) })
+const DIALOGS = ['new'] as const
 
 const COLUMNS: ListColumn<Server>[] = [
   {
@@ -26,7 +26,7 @@ const COLUMNS: ListColumn<Server>[] = [
     head: 'Server',
     cell: (server) => (
       <>
-        <Link to="/mcp-servers/$name" params={{ name: server.name }} className="font-medium break-all hover:underline">
+        <Link to="/mcp-servers/$name" params={{ name: server.name }} className="font-medium wrap-anywhere hover:underline">
           {server.name}
         </Link>
         <p className="line-clamp-1 text-xs break-all text-text-2">{server.description || server.url || [server.command, ...(server.args ?? [])].join(' ')}</p>
@@ -50,12 +50,12 @@ const COLUMNS: ListColumn<Server>[] = [
 ]
 
 export function McpServersPage() {
-  const [search, change] = useUrlState(parse)
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const { allowed, reason } = useScope('admin:read')
   const write = useScope('admin:write')
   const servers = useQuery({ ...mcpServersQuery, enabled: allowed, refetchInterval: 15_000 })
   const add = (
-    <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => change({ dialog: 'new' }, { push: true })}>
+    <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => open('new')}>
       Add a server
     </Button>
   )
@@ -82,7 +82,7 @@ export function McpServersPage() {
           </Loaded>
         )}
       </Panel>
-      {search.dialog === 'new' && <ServerDialog onClose={() => change({ dialog: '' })} />}
+      {dialog && <ServerDialog disabledReason={write.reason} onClose={close} />}
     </>
   )
 }

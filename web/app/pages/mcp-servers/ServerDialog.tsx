@@ -1,41 +1,36 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { otherProblem, problemAt } from '~/api/problems'
 import type { Schemas } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Input, Select, Switch, Textarea } from '~/ui/Field'
 import { toast } from '~/ui/toast'
-import { checkDraft, type Draft, draftOf, filterOf, lines, pairs, whyNotSaved } from './server-draft'
+import { changesOf, checkDraft, type Draft, draftOf, requestOf, whyNotSaved } from './server-draft'
 
 type Server = Schemas['McpServer']
 const FIELDS = ['name', 'description', 'transport', 'url', 'command', 'args', 'env', 'headers', 'toolFilter', 'pinPolicy', 'timeoutSeconds', 'trust']
 
 /** Adds a server, or changes the one that is given. */
-export function ServerDialog({ server, onClose }: { server?: Server; onClose: () => void }) {
+export function ServerDialog({ server, disabledReason, onClose }: { server?: Server; disabledReason: string | undefined; onClose: () => void }) {
   const client = useQueryClient()
   const navigate = useNavigate()
-  const [form, setForm] = useState<Draft>(() => draftOf(server))
+  const [opened] = useState(() => draftOf(server))
+  const [form, setForm] = useState(opened)
+  const changes = changesOf(opened, form)
   const found = checkDraft(form)
   const set = (change: Partial<typeof form>) => setForm({ ...form, ...change })
   const problem = (field: keyof Draft) => found[field] ?? problemAt(save.error, field)
   const isProgram = form.transport === 'stdio'
-  const save = useMutation({
+  const save = useMutationOnce({
     mutationFn: () => {
-      const own = {
-        description: form.description,
-        name: form.name,
-        transport: form.transport,
-        ...(isProgram ? { command: form.command || null, args: lines(form.args), env: pairs(form.env, '=') } : { url: form.url.trim() || null, headers: pairs(form.headers, ':') }),
-      }
-      const common = { toolFilter: filterOf(form), pinPolicy: form.pinPolicy, timeoutSeconds: Number(form.timeoutSeconds), trust: form.trust }
-      if (!server) return unwrap(api.POST('/api/admin/mcp-servers', { body: { ...own, ...common } }))
-      const body = server.product ? { pinPolicy: form.pinPolicy, trust: form.trust, timeoutSeconds: common.timeoutSeconds } : { ...own, ...common }
-      return unwrap(api.PATCH('/api/admin/mcp-servers/{id}', { params: { path: { id: server.id } }, body }))
+      if (!server) return unwrap(api.POST('/api/admin/mcp-servers', { body: requestOf(form) }))
+      return unwrap(api.PATCH('/api/admin/mcp-servers/{id}', { params: { path: { id: server.id } }, body: changes }))
     },
     onSuccess: (saved) => {
       toast(server ? `The server ${saved.name} was changed.` : `The server ${saved.name} was added.`)
@@ -56,17 +51,18 @@ export function ServerDialog({ server, onClose }: { server?: Server; onClose: ()
     </Field>
   )
   const timeout = text('timeoutSeconds', 'Timeout of a call in seconds')
-  const secretHint = 'One on each line. ${NAME} stands for a secret of the project.'
+  const secretHint = 'One on each line, or all as JSON. ${NAME} stands for a secret of the project.'
   return (
     <Dialog
       open
       onClose={onClose}
+      onSubmit={() => save.mutate()}
       title={server ? `Edit ${server.name}` : 'Add an MCP server'}
       description={server?.product ? `The product ${server.product} brought it: what it is changes with the product. What follows can be changed here.` : 'It is contacted when it is first needed, or when you inspect it.'}
       footer={
         <>
           <Button onClick={onClose}>Discard</Button>
-          <Button variant="primary" busy={save.isPending} disabledReason={whyNotSaved(form, server?.product)} onClick={() => save.mutate()}>
+          <Button variant="primary" busy={save.isPending} disabledReason={disabledReason ?? whyNotSaved(form, server?.product) ?? (server && Object.keys(changes).length === 0 ? 'Nothing was changed yet.' : undefined)} type="submit">
             {server ? 'Save the server' : 'Add the server'}
           </Button>
         </>
@@ -85,10 +81,10 @@ export function ServerDialog({ server, onClose }: { server?: Server; onClose: ()
             </div>
             {text('description', 'Description')}
             {isProgram ? text('command', 'Program', undefined, 'npx') : text('url', 'Address', undefined, 'https://example.com/mcp')}
-            {isProgram && area('args', 'Arguments', 'One on each line.')}
+            {isProgram && area('args', 'Arguments', 'One on each line, or a JSON list.')}
             {isProgram ? area('env', 'Environment', `NAME=value. ${secretHint}`) : area('headers', 'Headers', `Name: value. ${secretHint}`)}
             <div className="grid gap-4 sm:grid-cols-2">
-              {area('toolFilter', 'Only these tools', 'Names or patterns, one on each line. Empty: all.')}
+              {area('toolFilter', 'Only these tools', 'Names or patterns, one on each line. * stands for all; empty: none.')}
               {timeout}
             </div>
           </>

@@ -1,14 +1,16 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useId, useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { type GraphObject, neighboursQuery, packsQuery } from '~/api/graph'
 import { keys } from '~/api/keys'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Input, Select, Textarea } from '~/ui/Field'
 import { toast } from '~/ui/toast'
 import { titleOf } from '~/util/objects'
+import { parseJson } from '~/util/json'
 import { apiProblems, type Problems } from './object-draft'
 import { ObjectPicker } from './ObjectPicker'
 
@@ -25,7 +27,7 @@ export function AddRelationshipDialog({ id, title, disabledReason, onClose }: { 
   const used = useQuery(neighboursQuery(id)).data?.edges ?? []
   const types = [...new Set([...used.map((edge) => edge.type), ...packs.flatMap((pack) => Object.keys(pack.relationshipTypeSchemas))])]
 
-  const create = useMutation({
+  const create = useMutationOnce({
     mutationFn: (body: { properties: Record<string, unknown>; weight: number | undefined; otherId: string }) => {
       const [fromId, toId] = direction === 'out' ? [id, body.otherId] : [body.otherId, id]
       return unwrap(api.POST('/api/graph/relationships', { body: { type: type.trim(), fromId, toId, weight: body.weight, properties: body.properties } }))
@@ -40,13 +42,13 @@ export function AddRelationshipDialog({ id, title, disabledReason, onClose }: { 
     const found: Problems = {}
     let parsed: Record<string, unknown> = {}
     try {
-      parsed = JSON.parse(properties || '{}') as Record<string, unknown>
+      parsed = parseJson(properties || '{}') as Record<string, unknown>
     } catch (error) {
       found.properties = `This is not JSON: ${(error as Error).message}`
     }
     if (type.trim() === '') found.type = 'Name a type, such as knows.'
     if (!other) found.other = 'Choose an object.'
-    if (weight.trim() !== '' && Number.isNaN(Number(weight))) found.weight = 'This is not a number.'
+    if (weight.trim() !== '' && !Number.isFinite(Number(weight))) found.weight = 'This is not a number.'
     setOwn(found)
     if (other && Object.keys(found).length === 0) create.mutate({ properties: parsed, weight: weight.trim() === '' ? undefined : Number(weight), otherId: other.id })
   }
@@ -56,11 +58,12 @@ export function AddRelationshipDialog({ id, title, disabledReason, onClose }: { 
     <Dialog
       open
       onClose={onClose}
+      onSubmit={submit}
       title="Add a relationship"
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" busy={create.isPending} disabledReason={disabledReason} onClick={submit}>
+          <Button variant="primary" busy={create.isPending} disabledReason={disabledReason} type="submit">
             Add the relationship
           </Button>
         </>

@@ -1,8 +1,9 @@
 // Delete, restore and revert: each asks first and says what will happen.
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { api, unwrap } from '~/api/client'
 import type { GraphObject } from '~/api/graph'
 import { keys } from '~/api/keys'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { Dialog } from '~/ui/Dialog'
@@ -17,7 +18,7 @@ type Props = { object: GraphObject; disabledReason?: string | undefined; onClose
 
 function useChange(onClose: () => void, change: () => Promise<GraphObject>, told: (object: GraphObject) => string) {
   const client = useQueryClient()
-  return useMutation({
+  return useMutationOnce({
     mutationFn: change,
     onSuccess: (object) => {
       toast(told(object))

@@ -1,9 +1,10 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { ApiError } from '~/api/errors'
 import { type GraphObject, packsQuery, type TemplatePack } from '~/api/graph'
 import { keys } from '~/api/keys'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { Diff } from '~/ui/Diff'
@@ -12,7 +13,7 @@ import { SkeletonRows } from '~/ui/Skeleton'
 import { toast } from '~/ui/toast'
 import { titleOf } from '~/util/objects'
 import { useKnownTypes } from '../graph/use-known-types'
-import { apiProblems, parseDraft, type Parsed, type Problems, propertyChanges, schemaFields, toDraft } from './object-draft'
+import { apiProblems, fieldsOf, parseDraft, type Parsed, type Problems, propertyChanges, schemaFields, toDraft } from './object-draft'
 import { ObjectForm } from './ObjectForm'
 import { contentOf } from './shape'
 
@@ -31,12 +32,13 @@ function EditForm({ object, packs, disabledReason, onClose }: Props & { packs: r
   const types = useKnownTypes()
   // The version that the draft was made from; it does not move while somebody types.
   const [base, setBase] = useState(object)
-  const [draft, setDraft] = useState(() => toDraft(object, schemaFields(packs, object.type)))
+  const [opened, setOpened] = useState(() => toDraft(object, schemaFields(packs, object.type)))
+  const [draft, setDraft] = useState(opened)
   const [own, setOwn] = useState<Problems>({})
   const [conflict, setConflict] = useState<{ theirs: GraphObject; mine: Parsed }>()
-  const fields = schemaFields(packs, draft.type.trim()).filter((field) => field.name in draft.values || !(field.name in base.properties))
+  const fields = fieldsOf(packs, draft, base)
 
-  const save = useMutation({
+  const save = useMutationOnce({
     mutationFn: async ({ mine, from, expected }: { mine: Parsed; from: GraphObject; expected: number }) =>
       unwrap(
         api.PATCH('/api/graph/objects/{id}', {
@@ -56,13 +58,15 @@ function EditForm({ object, packs, disabledReason, onClose }: Props & { packs: r
     },
   })
   const submit = () => {
-    const { parsed, problems } = parseDraft(draft, fields)
+    const { parsed, problems } = parseDraft(draft, fields, { object: base, draft: opened })
     setOwn(problems)
     if (parsed) save.mutate({ mine: parsed, from: base, expected: base.version })
   }
   const takeTheirs = (theirs: GraphObject) => {
+    const next = toDraft(theirs, schemaFields(packs, theirs.type))
     setBase(theirs)
-    setDraft(toDraft(theirs, schemaFields(packs, theirs.type)))
+    setOpened(next)
+    setDraft(next)
     setConflict(undefined)
     save.reset()
   }
@@ -103,12 +107,13 @@ function EditForm({ object, packs, disabledReason, onClose }: Props & { packs: r
     <Dialog
       open
       onClose={onClose}
+      onSubmit={submit}
       title={`Edit ${titleOf(base)}`}
       description={`From version ${base.version}. Earlier versions stay in the history.`}
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" busy={save.isPending} disabledReason={disabledReason} onClick={submit}>
+          <Button variant="primary" busy={save.isPending} disabledReason={disabledReason} type="submit">
             Save
           </Button>
         </>

@@ -1,4 +1,4 @@
-import { useId } from 'react'
+import { useId, useState } from 'react'
 import { Field, Input, Select, Textarea } from '~/ui/Field'
 import type { Draft, Problems, SchemaField } from './object-draft'
 
@@ -63,11 +63,13 @@ export function ObjectForm({ draft, onChange, fields, problems, types }: Props) 
 }
 
 const LONG = /description|summary|text|content|body|notes?$/i
-const NOTES: Partial<Record<SchemaField['kind'], string>> = { list: 'Separated by commas.', json: 'As JSON.' }
+const NOTES: Partial<Record<SchemaField['kind'], string>> = { list: 'One on each line.', json: 'As JSON.' }
 
 function SchemaInput({ field, value, problem, onChange }: { field: SchemaField; value: string; problem: string | undefined; onChange: (next: string) => void }) {
   const { kind, name } = field
-  const isLong = kind === 'json' || (kind === 'text' && LONG.test(name))
+  // A field of one line would join the lines of a text.
+  const [hasLines] = useState(() => value.includes('\n'))
+  const isLong = kind === 'json' || kind === 'list' || (kind === 'text' && (hasLines || LONG.test(name)))
   const hint = [field.hint, NOTES[kind]].filter(Boolean).join(' ')
   return (
     <Field

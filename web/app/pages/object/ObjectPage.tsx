@@ -5,6 +5,7 @@ import { useMemo } from 'react'
 import { isMissing } from '~/api/errors'
 import { type GraphObject, historyQuery, objectQuery } from '~/api/graph'
 import { useScope } from '~/api/session'
+import { useKeptFocus } from '~/hooks/use-kept-focus'
 import { oneOf, type RawSearch, useUrlDialog, useUrlState } from '~/hooks/use-url-state'
 import { AsOfBanner, AsOfField } from '~/ui/AsOf'
 import { Badge } from '~/ui/Badge'
@@ -14,7 +15,7 @@ import { CopyButton } from '~/ui/CopyButton'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
 import { KeyValue } from '~/ui/KeyValue'
-import { PageHeader } from '~/ui/PageHeader'
+import { LongTitle, PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { Tabs } from '~/ui/Tabs'
 import { TypeTag } from '~/ui/TypeTag'
@@ -63,6 +64,8 @@ function ObjectView({ id }: { id: string }) {
   const reason = search.asOf ? 'Nothing can be changed in the past.' : isDeleted ? 'The object is deleted. Restore it first.' : isReading ? 'The object is being loaded.' : write.reason
   const isShown = object !== undefined && !error
   const title = isShown ? titleOf(object) : 'Object'
+  // A deleted object takes its buttons with it.
+  const place = useKeptFocus<HTMLDivElement>()
   useActions(
     useMemo(
       () =>
@@ -87,7 +90,7 @@ function ObjectView({ id }: { id: string }) {
         heading={
           isShown ? (
             <span className="flex flex-wrap items-center gap-2">
-              <span className="min-w-0 break-words">{title}</span>
+              <LongTitle text={title} />
               <TypeTag type={object.type} />
               {object.status && <Badge tone="run">{object.status}</Badge>}
               {isDeleted && <Badge tone="fail">Deleted</Badge>}
@@ -96,11 +99,11 @@ function ObjectView({ id }: { id: string }) {
         }
         actions={
           read.allowed && (
-            <>
+            <div ref={place} tabIndex={-1} role="group" aria-label="Actions on the object" className="flex flex-wrap items-center gap-2">
               {/* It is here whether the object was there or not, so that it keeps the focus from one moment to the next. */}
               <AsOfField value={search.asOf} onChange={(asOf) => change({ asOf })} />
               {isShown && <ObjectActions object={object} asOf={search.asOf} reason={reason} restoreReason={write.reason} onOpen={open} />}
-            </>
+            </div>
           )
         }
       />
@@ -190,7 +193,7 @@ function Facts({ object, asOf, title, reason }: { object: GraphObject; asOf: str
               [
                 'Id',
                 <span key="id" className="flex items-center gap-1">
-                  <code className="font-mono text-xs break-all">{object.id}</code>
+                  <code className="font-mono text-xs wrap-anywhere">{object.id}</code>
                   <CopyButton text={object.id} label="Copy the id" />
                 </span>,
               ],

@@ -31,7 +31,7 @@ export function ObjectPicker({ label, value, onChange, problem, exclude }: { lab
   return (
     <div>
       <Field label={label} problem={problem} hint="Search by name, and choose one.">
-        {(ids) => <Input {...ids} type="search" value={text} onChange={(event) => setText(event.target.value)} />}
+        {(ids) => <Input {...ids} type="search" value={text} onChange={(event) => setText(event.target.value)} onKeyDown={(event) => event.key === 'Enter' && event.preventDefault()} />}
       </Field>
       <InlineError error={found.error} />
       {hits.length > 0 && (

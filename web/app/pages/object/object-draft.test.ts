@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError } from '~/api/errors'
 import type { TemplatePack } from '~/api/graph'
-import { apiProblems, parseDraft, propertyChanges, schemaFields, toDraft } from './object-draft'
+import { apiProblems, fieldsOf, parseDraft, propertyChanges, schemaFields, toDraft } from './object-draft'
 
 const pack = {
   objectTypeSchemas: { Task: { properties: { note: { type: 'string' }, title: { type: 'string' }, hours: { type: 'integer' }, tags: { type: 'array', items: { type: 'string' } }, open: { type: 'boolean' }, level: { enum: ['low', 'high'] } }, required: ['title'] } },
@@ -19,6 +19,25 @@ describe('the draft of an object', () => {
     const fields = schemaFields([pack], 'Task')
     expect(parseDraft(toDraft(object, fields), fields)).toEqual({ parsed: object, problems: {} })
     expect(parseDraft(toDraft(object, []), []).parsed).toEqual(object)
+  })
+
+  it('leaves alone what nobody touched', () => {
+    const fields = schemaFields([pack], 'Task')
+    const stored = { ...object, status: ' open', labels: ['Berlin, Germany'], properties: { title: '', note: null, hours: '3', tags: ['Berlin, Germany', 'a\nb', ''], open: 'no', level: ' low', other: null } }
+    const opened = toDraft(stored, fields)
+    expect(opened.values.note).toBe('')
+    expect(parseDraft(opened, fields, { object: stored, draft: opened })).toEqual({ parsed: stored, problems: {} })
+    const { parsed } = parseDraft({ ...opened, values: { ...opened.values, note: 'new', tags: 'Oslo, Norway\nx' }, labels: 'c, d' }, fields, { object: stored, draft: opened })
+    expect(parsed).toEqual({ ...stored, labels: ['c', 'd'], properties: { ...stored.properties, note: 'new', tags: ['Oslo, Norway', 'x'] } })
+    expect(parseDraft({ ...opened, labels: '', values: { ...opened.values, hours: '' } }, fields, { object: stored, draft: opened }).parsed?.properties).not.toHaveProperty('hours')
+  })
+
+  it('keeps the properties of a type that is changed', () => {
+    const opened = toDraft(object, schemaFields([pack], 'Task'))
+    const draft = { ...opened, type: 'Person' }
+    const fields = fieldsOf([pack], draft, object)
+    expect(fields.map((field) => field.name)).toEqual(['title', 'hours', 'tags', 'open', 'level'])
+    expect(parseDraft(draft, fields, { object, draft: opened }).parsed).toEqual({ ...object, type: 'Person' })
   })
 
   it('says at each field what is wrong', () => {

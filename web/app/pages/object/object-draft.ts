@@ -1,11 +1,15 @@
 // What a person types about an object, and the request that it becomes.
 import { ApiError } from '~/api/errors'
 import type { GraphObject, TemplatePack } from '~/api/graph'
+import { hasParts, jsonText, numberOf, parseJson } from '~/util/json'
+import { listText, readList } from '~/util/typed-list'
 
 type Kind = 'text' | 'number' | 'boolean' | 'choice' | 'list' | 'json'
 export type SchemaField = { name: string; kind: Kind; choices: string[]; isRequired: boolean; hint: string | undefined }
 
 export type Draft = { type: string; key: string; status: string; labels: string; values: Record<string, string>; further: string }
+/** The object that is edited, and the draft that was made of it. */
+export type Opened = { object: Pick<GraphObject, 'type' | 'key' | 'status' | 'labels' | 'properties'>; draft: Draft }
 export type Problems = Record<string, string>
 
 type JsonSchema = { type?: string | string[]; enum?: unknown[]; items?: { type?: string }; description?: string }
@@ -34,14 +38,21 @@ export function schemaFields(packs: readonly TemplatePack[], type: string): Sche
   return [...fields.values()].sort((a, b) => Number(b.isRequired) - Number(a.isRequired))
 }
 
+/** The fields of the type that is typed now, and those of the type before that have a value: nothing disappears with its field. */
+export function fieldsOf(packs: readonly TemplatePack[], draft: Draft, { type, properties }: Opened['object']): SchemaField[] {
+  const fields = schemaFields(packs, draft.type.trim()).filter(({ name }) => name in draft.values || !(name in properties))
+  const former = schemaFields(packs, type).filter(({ name }) => name in properties && name in draft.values && fields.every((field) => field.name !== name))
+  return [...fields, ...former.map((field) => ({ ...field, isRequired: false }))]
+}
+
 function asText(value: unknown, kind: Kind): string {
-  if (value === undefined) return ''
-  if (kind === 'list' && Array.isArray(value)) return value.join(', ')
-  if (kind === 'json' || typeof value === 'object') return JSON.stringify(value, null, 2)
+  if (value === undefined || value === null) return ''
+  if (kind === 'list' && Array.isArray(value)) return listText(value, '\n')
+  if (kind === 'json' || typeof value === 'object') return jsonText(value, 2)
   return String(value)
 }
 
-export function toDraft(object: Pick<GraphObject, 'type' | 'key' | 'status' | 'labels' | 'properties'> | undefined, fields: SchemaField[], type = ''): Draft {
+export function toDraft(object: Opened['object'] | undefined, fields: SchemaField[], type = ''): Draft {
   const known = new Set(fields.map((field) => field.name))
   const properties = object?.properties ?? {}
   const further = Object.fromEntries(Object.entries(properties).filter(([name]) => !known.has(name)))
@@ -49,25 +60,23 @@ export function toDraft(object: Pick<GraphObject, 'type' | 'key' | 'status' | 'l
     type: object?.type ?? type,
     key: object?.key ?? '',
     status: object?.status ?? '',
-    labels: object?.labels.join(', ') ?? '',
+    labels: listText(object?.labels ?? [], ', '),
     values: Object.fromEntries(fields.map((field) => [field.name, asText(properties[field.name], field.kind)])),
-    further: JSON.stringify(further, null, 2),
+    further: jsonText(further, 2),
   }
 }
 
-const splitList = (text: string) => text.split(',').map((part) => part.trim()).filter(Boolean)
-
 function parseValue(text: string, kind: Kind): unknown {
   if (kind === 'number') {
-    const number = Number(text)
-    if (Number.isNaN(number)) throw new Error('This is not a number.')
+    const number = numberOf(text)
+    if (number === undefined) throw new Error('This is not a number.')
     return number
   }
   if (kind === 'boolean') return text === 'true'
-  if (kind === 'list') return splitList(text)
+  if (kind === 'list') return readList(text, '\n')
   if (kind === 'json') {
     try {
-      return JSON.parse(text) as unknown
+      return parseJson(text)
     } catch (error) {
       throw new Error(`This is not JSON: ${(error as Error).message}`, { cause: error })
     }
@@ -77,19 +86,23 @@ function parseValue(text: string, kind: Kind): unknown {
 
 export type Parsed = { type: string; key: string | null; status: string | null; labels: string[]; properties: Record<string, unknown> }
 
-/** The object that a draft describes, or what is wrong with it, by field. */
-export function parseDraft(draft: Draft, fields: SchemaField[]): { parsed: Parsed | undefined; problems: Problems } {
+/** The object that a draft describes, or what is wrong with it, by field. A text that nobody touched stands for the value that it was made of. */
+export function parseDraft(draft: Draft, fields: SchemaField[], opened?: Opened): { parsed: Parsed | undefined; problems: Problems } {
   const problems: Problems = {}
   let properties: Record<string, unknown> = {}
   try {
     const further: unknown = draft.further.trim() === '' ? {} : parseValue(draft.further, 'json')
-    if (further === null || typeof further !== 'object' || Array.isArray(further)) throw new Error('This has to be a JSON object: { "name": "value" }.')
+    if (!hasParts(further) || Array.isArray(further)) throw new Error('This has to be a JSON object: { "name": "value" }.')
     properties = { ...further }
   } catch (error) {
     problems.properties = (error as Error).message
   }
   for (const field of fields) {
     const text = draft.values[field.name] ?? ''
+    if (opened && text === opened.draft.values[field.name]) {
+      if (field.name in opened.object.properties) properties[field.name] = opened.object.properties[field.name]
+      continue
+    }
     if (text.trim() === '') continue
     try {
       properties[field.name] = parseValue(text, field.kind)
@@ -98,7 +111,9 @@ export function parseDraft(draft: Draft, fields: SchemaField[]): { parsed: Parse
     }
   }
   if (draft.type.trim() === '') problems.type = 'Name a type, such as Person.'
-  const parsed = { type: draft.type.trim(), key: draft.key.trim() || null, status: draft.status.trim() || null, labels: splitList(draft.labels), properties }
+  const typed = { type: draft.type.trim(), key: draft.key.trim() || null, status: draft.status.trim() || null, labels: readList(draft.labels, ', ') as string[] }
+  if (opened) for (const name of ['type', 'key', 'status', 'labels'] as const) if (draft[name] === opened.draft[name]) Object.assign(typed, { [name]: opened.object[name] })
+  const parsed = { ...typed, properties }
   return { parsed: Object.keys(problems).length > 0 ? undefined : parsed, problems }
 }
 
@@ -106,7 +121,7 @@ export function parseDraft(draft: Draft, fields: SchemaField[]): { parsed: Parse
 export function propertyChanges(before: Record<string, unknown>, after: Record<string, unknown>): Record<string, unknown> {
   const changes: Record<string, unknown> = {}
   for (const name of Object.keys(before)) if (!(name in after)) changes[name] = null
-  for (const [name, value] of Object.entries(after)) if (JSON.stringify(before[name]) !== JSON.stringify(value)) changes[name] = value
+  for (const [name, value] of Object.entries(after)) if (jsonText(before[name]) !== jsonText(value)) changes[name] = value
   return changes
 }
 
