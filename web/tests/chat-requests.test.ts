@@ -21,6 +21,7 @@ rules:
 rules:
   - when: { step: 1, input: "terms" }
     answer:
+      text: I ask for the terms first.
       calls: [{ tool: ask_user, input: { question: "Which payment terms shall we offer?", options: ["30 days net", "60 days net"] } }]
   - when: { step: 1 }
     answer:
@@ -90,6 +91,25 @@ it('tells the second of two people who decided first, and why', async () => {
   await context.close()
 })
 
+it('keeps what is written in a conversation when somebody else decides, and does nothing with the rest of the sentence', async () => {
+  const { page, context, misbehaviour, card, approvalId } = await begin('keeper', 'Remove what is outdated', { statuses: [404] })
+  await card.getByRole('button', { name: 'Deny' }).click()
+  await page.keyboard.type('There is an open claim')
+  await all.server.api('POST', `/api/approvals/${approvalId}/decide`, { decision: 'approve' })
+  const notice = card.getByRole('alert').filter({ hasText: 'while you wrote' })
+  await notice.getByText('There is an open claim').waitFor()
+  await page.getByText('Waiting for you').waitFor({ state: 'detached' })
+  const before = page.url()
+  await page.keyboard.type(' g a ?')
+  expect(page.url()).toBe(before)
+  expect(await page.getByRole('dialog').count()).toBe(0)
+  await notice.getByRole('button', { name: 'Forget what you wrote' }).click()
+  await card.waitFor({ state: 'detached' })
+  await stop(page.url())
+  misbehaviour.check()
+  await context.close()
+})
+
 it('answers a question with a form where it was asked, and shows what is wrong at the field', async () => {
   const { page, context, misbehaviour, card, approvalId } = await begin('clerk', 'Find the contact of Baltic Cargo.', { statuses: [400] })
   await card.getByText('Who is the contact at Baltic Cargo?').waitFor()
@@ -114,6 +134,9 @@ it('answers a question with one of its options, and leaves letters to whoever wr
   await card.getByRole('button', { name: '60 days net' }).click()
   await page.getByText('I noted your answer.').waitFor()
   expect(await all.server.api<Decided>('GET', `/api/approvals/${approvalId}`)).toMatchObject({ decision: { answer: '60 days net' } })
+  // What it said before it asked stays when the answer is stored.
+  const stored = page.locator('article[id^="message-"][aria-label="Answer"]').filter({ hasText: 'I noted your answer.' })
+  await stored.getByText('I ask for the terms first.').waitFor()
   misbehaviour.check()
   await context.close()
 })

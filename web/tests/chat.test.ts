@@ -353,6 +353,8 @@ it('searches, renames and deletes conversations', async () => {
   await page.getByRole('button', { name: /Actions for Charles/ }).click()
   await page.getByRole('menuitem', { name: 'Delete…' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete the conversation' }).click()
+  // While the dialog is open, no link of the page has a role.
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
   await page.getByRole('link', { name: 'Charles Babbage in short' }).waitFor({ state: 'detached' })
   const titles = (await all.server.api<{ title: string }[]>('GET', '/api/chat/conversations')).map(({ title }) => title)
   expect(titles).not.toContain('Charles Babbage in short')

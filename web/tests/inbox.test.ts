@@ -203,6 +203,8 @@ it('decides a discussion and resumes a workflow', async () => {
   await page.goto(`${desk.server.url}/inbox?status=decided&item=${discussion.id}`)
   await page.getByText('You decided it').waitFor()
   await expect(desk.read(workflowId)).rejects.toThrow('404')
+  await page.goto(`${desk.server.url}/workflows/${workflowId}?task=surcharge`)
+  await page.getByRole('article', { name: /^Discussion: / }).getByText('proposal round 1').first().waitFor()
 
   const stuck = await stuckWorkflow(desk.server)
   await untilItem(desk.server, (item) => item.id === stuck.workflowId)

@@ -13,7 +13,7 @@ import { InlineError } from '~/ui/ErrorState'
 import { Field, Select } from '~/ui/Field'
 import { PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
-import { randomKey } from '~/util/random-key'
+import { forgetSent, sendOnce } from '~/util/send-once'
 import { agentToAsk } from './agent-to-ask'
 import { ConversationList } from './ConversationList'
 
@@ -29,8 +29,9 @@ export function ChatPage() {
   const client = useQueryClient()
   const navigate = useNavigate()
   const chosen = agent === SEARCH ? undefined : agentToAsk(agents, agent)
+  const name = `chat with ${chosen?.id}`
   const send = useMutation({
-    mutationFn: (message: string) => sendMessage({ message, agentDefinitionId: chosen?.id }, randomKey()),
+    mutationFn: (message: string) => sendOnce(name, { message, agentDefinitionId: chosen?.id }, sendMessage),
     onSuccess: ({ conversationId }) => {
       void client.invalidateQueries({ queryKey: keys.conversations })
       void navigate({ to: '/chat/$conversationId', params: { conversationId }, search: {} })
@@ -60,7 +61,7 @@ export function ChatPage() {
               {(ids) => <Select {...ids} value={chosen?.name ?? SEARCH} onChange={(event) => change({ agent: event.target.value })} options={[...agents.map(({ name }) => ({ value: name, label: name })), { value: SEARCH, label: 'Search, without an agent' }]} />}
             </Field>
             {/* Before the agents are known, a message would go to none of them. */}
-            {known.isLoading ? <SkeletonRows rows={2} /> : <Composer label="Message" placeholder="Write a message" isSending={send.isPending} onSend={(message) => send.mutateAsync(message)} />}
+            {known.isLoading ? <SkeletonRows rows={2} /> : <Composer label="Message" placeholder="Write a message" isSending={send.isPending} onEdit={() => forgetSent(name)} onSend={(message) => send.mutateAsync(message)} />}
             <InlineError error={send.error} hint={chosen ? undefined : adviceForSearch(send.error)} />
             {agents.length === 0 && known.isSuccess && (
               <p className="text-center text-text-2">

@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { Ellipsis, Pencil, Trash2 } from 'lucide-react'
 import { useState } from 'react'
@@ -6,6 +6,7 @@ import { api, unwrap } from '~/api/client'
 import { ApiError } from '~/api/errors'
 import { keys } from '~/api/keys'
 import { useSession } from '~/api/session'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button, IconButton } from '~/ui/Button'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { Dialog } from '~/ui/Dialog'
@@ -54,7 +55,7 @@ function useRefresh(id: string) {
 function RenameDialog({ conversation, onClose }: { conversation: Conversation; onClose: () => void }) {
   const refresh = useRefresh(conversation.id)
   const [title, setTitle] = useState(conversation.title)
-  const rename = useMutation({
+  const rename = useMutationOnce({
     mutationFn: () => unwrap(api.PATCH('/api/chat/conversations/{conversationId}', { params: { path: { conversationId: conversation.id } }, body: { title: title.trim() } })),
     onSuccess: () => {
       refresh()
@@ -66,27 +67,21 @@ function RenameDialog({ conversation, onClose }: { conversation: Conversation; o
     <Dialog
       open
       onClose={onClose}
+      onSubmit={() => rename.mutate()}
       size="sm"
       title="Rename the conversation"
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant="primary" busy={rename.isPending} disabledReason={title.trim() ? undefined : 'Write a title first.'} onClick={() => rename.mutate()}>
+          <Button variant="primary" busy={rename.isPending} disabledReason={title.trim() ? undefined : 'Write a title first.'} type="submit">
             Rename
           </Button>
         </>
       }
     >
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (title.trim()) rename.mutate()
-        }}
-      >
-        <Field label="Title" problem={isField ? rename.error!.message : undefined}>
-          {(ids) => <Input {...ids} value={title} onChange={(event) => setTitle(event.target.value)} />}
-        </Field>
-      </form>
+      <Field label="Title" problem={isField ? rename.error!.message : undefined}>
+        {(ids) => <Input {...ids} value={title} onChange={(event) => setTitle(event.target.value)} />}
+      </Field>
       {!isField && <InlineError error={rename.error} />}
     </Dialog>
   )
@@ -95,7 +90,7 @@ function RenameDialog({ conversation, onClose }: { conversation: Conversation; o
 function DeleteDialog({ conversation, onClose, leaveTo }: { conversation: Conversation; onClose: () => void; leaveTo: '/chat' | undefined }) {
   const client = useQueryClient()
   const navigate = useNavigate()
-  const remove = useMutation({
+  const remove = useMutationOnce({
     mutationFn: () => unwrap(api.DELETE('/api/chat/conversations/{conversationId}', { params: { path: { conversationId: conversation.id } } })),
     onSuccess: async () => {
       toast('The conversation was deleted.')

@@ -1,5 +1,6 @@
 import { SendHorizontal, Square } from 'lucide-react'
-import { useEffect, useRef, useState } from 'react'
+import { useEffect, useRef } from 'react'
+import { forgetDrafts, useDraft } from '~/hooks/use-draft'
 import { Button } from '~/ui/Button'
 import { classes } from '~/util/classes'
 
@@ -9,17 +10,21 @@ type Props = {
   initial?: string
   /** Sends a text; the field is cleared when it is done. */
   onSend: (text: string) => Promise<unknown>
+  /** The text was changed. */
+  onEdit?: () => void
   onStop?: (() => void) | undefined
   onCancel?: (() => void) | undefined
   isSending: boolean
   disabledReason?: string | undefined
   sendLabel?: string
   autoFocus?: boolean
+  /** The name under which the text is kept until it is sent. */
+  draft?: string
 }
 
 /** The field for a message. Enter sends, Shift and Enter begin a line, Escape stops the answer. */
-export function Composer({ label, placeholder, initial = '', onSend, onStop, onCancel, isSending, disabledReason, sendLabel = 'Send', autoFocus }: Props) {
-  const [text, setText] = useState(initial)
+export function Composer({ label, placeholder, initial = '', onSend, onEdit, onStop, onCancel, isSending, disabledReason, sendLabel = 'Send', autoFocus, draft }: Props) {
+  const [text, setText] = useDraft(draft, initial)
   const field = useRef<HTMLTextAreaElement>(null)
   useEffect(() => {
     if (autoFocus) field.current?.focus()
@@ -30,13 +35,22 @@ export function Composer({ label, placeholder, initial = '', onSend, onStop, onC
     element.style.height = 'auto'
     element.style.height = `${Math.min(220, element.scrollHeight + 2)}px`
   }, [text])
+  // `isSending` is known with the next drawing, and Enter may be pressed again before it.
+  const isSent = useRef(false)
   const send = () => {
     const message = text.trim()
-    if (!message || isSending || disabledReason) return
-    void onSend(message).then(
-      () => setText((now) => (now.trim() === message ? '' : now)),
-      () => undefined,
-    )
+    if (!message || isSending || isSent.current || disabledReason) return
+    isSent.current = true
+    void onSend(message)
+      .then(
+        () => {
+          setText((now) => (now.trim() === message ? '' : now))
+          // The field may be gone meanwhile.
+          if (draft) forgetDrafts(draft, message)
+        },
+        () => undefined,
+      )
+      .finally(() => (isSent.current = false))
   }
   return (
     <form
@@ -52,7 +66,10 @@ export function Composer({ label, placeholder, initial = '', onSend, onStop, onC
         aria-label={label}
         placeholder={placeholder}
         value={text}
-        onChange={(event) => setText(event.target.value)}
+        onChange={(event) => {
+          setText(event.target.value)
+          onEdit?.()
+        }}
         onKeyDown={(event) => {
           if (event.key === 'Escape') (onStop ?? onCancel)?.()
           if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { useCallback, useEffect, useMemo, useRef } from 'react'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { sendMessage } from '~/api/chat'
 import { api, unwrap } from '~/api/client'
 import { adviceForSearch } from '~/api/errors'
@@ -14,10 +14,10 @@ import { conversationQuery, messagesQuery, type Conversation } from '~/pages/cha
 import { Badge } from '~/ui/Badge'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState, InlineError } from '~/ui/ErrorState'
-import { PageHeader } from '~/ui/PageHeader'
+import { LongTitle, PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { Money, Tokens } from '~/ui/Values'
-import { randomKey } from '~/util/random-key'
+import { forgetSent, sendOnce } from '~/util/send-once'
 import { branchOf } from './branches'
 import { Composer } from './Composer'
 import { ExportMenu } from './ExportMenu'
@@ -41,7 +41,7 @@ export function ConversationPage() {
   )
 }
 
-type Sending = { message: string; parentId?: string | undefined }
+type Sending = { message: string; parentId?: string | undefined; /** Names the request of a text that is in a field. */ name?: string }
 
 function Loaded({ conversation }: { conversation: Conversation }) {
   const [{ branch, message: wanted }, change] = useUrlState(parse)
@@ -52,10 +52,12 @@ function Loaded({ conversation }: { conversation: Conversation }) {
   const refresh = useCallback(() => void client.invalidateQueries({ queryKey: keys.conversation(conversation.id) }), [client, conversation.id])
   const isAnswering = conversation.status === 'answering'
   const decides = useScope('approvals:decide').allowed
-  const waits = (conversation.waitingFor?.length ?? 0) === 0 ? undefined : decides ? 'Waiting for you' : 'Waiting for a person'
+  const waitingFor = (conversation.waitingFor ?? []).map(({ approvalId }) => approvalId)
+  const asked = useAllSeen(waitingFor)
+  const waits = waitingFor.length === 0 ? undefined : decides ? 'Waiting for you' : 'Waiting for a person'
 
   const send = useMutation({
-    mutationFn: ({ message, parentId }: Sending) => sendMessage({ message, conversationId: conversation.id, parentId, queue: true }, randomKey()),
+    mutationFn: ({ message, parentId, name = `${parentId} ${message}` }: Sending) => sendOnce(name, { message, conversationId: conversation.id, parentId, queue: true }, sendMessage),
     onSuccess: ({ messageId }) => {
       refresh()
       showBranch(messageId)
@@ -86,7 +88,7 @@ function Loaded({ conversation }: { conversation: Conversation }) {
         <PageHeader
           title={title}
           above={<Link to="/chat" className="hover:underline">Chat</Link>}
-          heading={<span className="break-words">{title}</span>}
+          heading={<LongTitle text={title} />}
           description={
             <span className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-1">
               <Badge tone="run">{conversation.agentName ?? 'Search, without an agent'}</Badge>
@@ -134,20 +136,28 @@ function Loaded({ conversation }: { conversation: Conversation }) {
             )}
             {isHere && live && <LiveView live={live} waits={waits} />}
             {isAnswering && !isHere && !isStored && (waits ? <p className="text-wait">{waits}</p> : <p className="animate-breathe text-text-2">An answer is being written…</p>)}
-            {(conversation.waitingFor ?? []).map(({ approvalId }) => (
-              <WaitingCard key={approvalId} approvalId={approvalId} conversationId={conversation.id} />
+            {asked.map((approvalId) => (
+              <WaitingCard key={approvalId} approvalId={approvalId} conversationId={conversation.id} isWaiting={waitingFor.includes(approvalId)} />
             ))}
           </div>
         </div>
         <div className="rounded-b-lg border border-line bg-surface px-4 py-3 lg:px-6">
           <div className="mx-auto max-w-3xl">
-            <Composer label="Message" placeholder={isAnswering ? 'Write the next message: it waits for its turn' : 'Write a message'} isSending={send.isPending} onStop={isAnswering ? stopNow : undefined} onSend={(message) => send.mutateAsync({ message, parentId: isAnswering ? undefined : parentId })} />
+            <Composer label="Message" draft={conversation.id} placeholder={isAnswering ? 'Write the next message: it waits for its turn' : 'Write a message'} isSending={send.isPending} onStop={isAnswering ? stopNow : undefined} onEdit={() => forgetSent(conversation.id)} onSend={(message) => send.mutateAsync({ message, parentId: isAnswering ? undefined : parentId, name: conversation.id })} />
             <InlineError error={send.error ?? stop.error} hint={conversation.agentDefinitionId ? undefined : adviceForSearch(send.error)} />
           </div>
         </div>
       </div>
     </div>
   )
+}
+
+/** All that was there since the page was opened, in the order in which it came. */
+function useAllSeen(now: string[]): string[] {
+  const [seen, setSeen] = useState(now)
+  const added = now.filter((one) => !seen.includes(one))
+  if (added.length > 0) setSeen([...seen, ...added])
+  return seen
 }
 
 /** Keeps the end of a log in sight while it grows, unless the person has scrolled up, or a link led to a message of it. */

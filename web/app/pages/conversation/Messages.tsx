@@ -57,12 +57,17 @@ type AnswerProps = { shown: Shown; isWanted: boolean; agentId: string | null | u
 
 /** A stored answer: its text, its sources, its calls, and what it needed. */
 export function Answer({ shown: { message }, isWanted, agentId, live, onRegenerate, disabledReason }: AnswerProps) {
-  const tools = live?.parts.filter((part) => part.kind === 'tool') ?? []
+  // What the agent said before its calls is no part of the stored answer, and was read while it was written.
+  const before = live?.parts.filter((part) => part.kind === 'tool' || !message.content.includes(part.text.trim())) ?? []
   return (
     <article id={`message-${message.id}`} aria-label="Answer" aria-current={isWanted || undefined} className={classes('min-w-0', isWanted && WANTED)}>
-      {tools.map((part) => (
-        <ToolCallView key={part.toolCallId} tool={part.tool} status={part.status} input={part.input} output={part.result} error={part.error} denied={part.denied} truncated={part.truncated} />
-      ))}
+      {before.map((part) =>
+        part.kind === 'text' ? (
+          <div key={`text-${part.step}`} className="my-1 border-l-2 border-line pl-2.5 text-text-2"><Markdown text={part.text} /></div>
+        ) : (
+          <ToolCallView key={part.toolCallId} tool={part.tool} status={part.status} input={part.input} output={part.result} error={part.error} denied={part.denied} truncated={part.truncated} />
+        ),
+      )}
       {message.content && <Markdown text={message.content} />}
       {message.status !== 'completed' && (
         <p className="mt-2 flex flex-wrap items-center gap-2">

@@ -1,8 +1,10 @@
 import { Check, Pencil, X } from 'lucide-react'
 import { type ReactNode, useRef, useState } from 'react'
+import { forgetDrafts, hasDraft, useDraft } from '~/hooks/use-draft'
 import { useShortcut } from '~/hooks/use-shortcut'
 import { Button } from '~/ui/Button'
 import { Field, Textarea } from '~/ui/Field'
+import { hasParts, jsonText, parseJson } from '~/util/json'
 import type { Approval } from './inbox-state'
 import { type Decide, problemsOf } from './use-decide'
 
@@ -24,7 +26,14 @@ type Mode = 'edit' | 'deny' | undefined
 type Props = { item: Approval; decide: Decide; /** Which form is open at first. */ initial?: Mode; /** Outside of the inbox: without its keys and its place at the bottom. */ inPlace?: boolean }
 
 export function ApprovalForm({ item, decide, initial, inPlace = false }: Props) {
-  const [mode, setMode] = useState<Mode>(initial)
+  const nameOf = (mode: Exclude<Mode, undefined>) => `${item.id} ${mode}`
+  // A form that was left with text is open again, and does not take the focus from the list of requests.
+  const [{ mode, isNew }, setState] = useState<{ mode: Mode; isNew: boolean }>(() => ({ mode: initial ?? (['deny', 'edit'] as const).find((one) => hasDraft(nameOf(one))), isNew: initial !== undefined }))
+  const setMode = (next: Mode) => setState({ mode: next, isNew: true })
+  const close = (closed: Exclude<Mode, undefined>) => {
+    forgetDrafts(nameOf(closed))
+    setMode(undefined)
+  }
   const approve = useRef<HTMLButtonElement>(null)
   // One key shows what Enter will do: no single key approves a call.
   useShortcut('a', () => approve.current?.focus(), !inPlace)
@@ -43,8 +52,8 @@ export function ApprovalForm({ item, decide, initial, inPlace = false }: Props) 
           Deny{!inPlace && <Key>d</Key>}
         </Button>
       </div>
-      {mode === 'edit' && <EditForm item={item} decide={decide} onClose={() => setMode(undefined)} />}
-      {mode === 'deny' && <DenyForm decide={decide} onClose={() => setMode(undefined)} />}
+      {mode === 'edit' && <EditForm item={item} decide={decide} draft={nameOf('edit')} autoFocus={isNew} onClose={() => close('edit')} />}
+      {mode === 'deny' && <DenyForm decide={decide} draft={nameOf('deny')} autoFocus={isNew} onClose={() => close('deny')} />}
     </div>
   )
 }
@@ -52,16 +61,19 @@ export function ApprovalForm({ item, decide, initial, inPlace = false }: Props) 
 /** Reads an object from JSON, or says what is wrong with it. */
 function parseObject(text: string): { value: Record<string, unknown> } | { problem: string } {
   try {
-    const value: unknown = JSON.parse(text)
-    if (value === null || typeof value !== 'object' || Array.isArray(value)) return { problem: 'The input of a tool is an object: { … }.' }
+    const value: unknown = parseJson(text)
+    if (!hasParts(value) || Array.isArray(value)) return { problem: 'The input of a tool is an object: { … }.' }
     return { value: value as Record<string, unknown> }
   } catch (error) {
     return { problem: `This is no JSON: ${(error as Error).message}` }
   }
 }
 
-function EditForm({ item, decide, onClose }: { item: Approval; decide: Decide; onClose: () => void }) {
-  const [text, setText] = useState(() => JSON.stringify(item.input, null, 2))
+/** `draft` is the name under which its text is kept until it is sent or given up. */
+type FormProps = { decide: Decide; draft: string; autoFocus?: boolean; onClose: () => void }
+
+function EditForm({ item, decide, draft, autoFocus, onClose }: FormProps & { item: Approval }) {
+  const [text, setText] = useDraft(draft, jsonText(item.input, 2))
   const parsed = parseObject(text)
   const problem = 'problem' in parsed ? parsed.problem : problemsOf(decide.error).editedInput
   const send = () => 'value' in parsed && decide.mutate({ decision: 'approve', editedInput: parsed.value, told: 'The call was approved with the changed input.' })
@@ -77,7 +89,7 @@ function EditForm({ item, decide, onClose }: { item: Approval; decide: Decide; o
         {(ids) => (
           <Textarea
             {...ids}
-            autoFocus
+            autoFocus={autoFocus}
             rows={Math.min(18, text.split('\n').length + 1)}
             value={text}
             onChange={(event) => {
@@ -100,8 +112,8 @@ function EditForm({ item, decide, onClose }: { item: Approval; decide: Decide; o
 }
 
 /** Denies a call, or leaves a question unanswered, with a reason that the agent reads. */
-export function DenyForm({ decide, onClose, action = 'Deny the call', told = 'The call was denied.' }: { decide: Decide; onClose: () => void; action?: string; told?: string }) {
-  const [reason, setReason] = useState('')
+export function DenyForm({ decide, draft, autoFocus, onClose, action = 'Deny the call', told = 'The call was denied.' }: FormProps & { action?: string; told?: string }) {
+  const [reason, setReason] = useDraft(draft)
   const send = () => decide.mutate({ decision: 'deny', ...(reason.trim() && { reason: reason.trim() }), told })
   return (
     <form
@@ -112,7 +124,7 @@ export function DenyForm({ decide, onClose, action = 'Deny the call', told = 'Th
       }}
     >
       <Field label="Reason" hint="The agent reads it and goes on without the call." problem={problemsOf(decide.error).reason}>
-        {(ids) => <Textarea {...ids} autoFocus rows={2} value={reason} onChange={(event) => setReason(event.target.value)} onKeyDown={onSend(send, decide.isPending)} />}
+        {(ids) => <Textarea {...ids} autoFocus={autoFocus} rows={2} value={reason} onChange={(event) => setReason(event.target.value)} onKeyDown={onSend(send, decide.isPending)} />}
       </Field>
       <div className="flex flex-wrap gap-2">
         <Button type="submit" variant="danger" busy={decide.isPending}>

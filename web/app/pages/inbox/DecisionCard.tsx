@@ -10,7 +10,7 @@ import { firstDecision, tokenNamesQuery, wordsFor } from './first-decision'
 import { type Item, isCall } from './inbox-state'
 
 /** The person behind a token, by its name where the login may read it. */
-function Who({ tokenId }: { tokenId: string | null | undefined }) {
+export function Who({ tokenId }: { tokenId: string | null | undefined }) {
   const session = useSession()
   const { allowed } = useScope('admin:read')
   const isOwn = tokenId !== null && tokenId !== undefined && tokenId === session?.tokenId

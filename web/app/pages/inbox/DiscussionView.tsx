@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { Check } from 'lucide-react'
-import { useRef, useState } from 'react'
+import { useRef } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
+import { useDraft } from '~/hooks/use-draft'
 import { useShortcut } from '~/hooks/use-shortcut'
 import { Badge } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
@@ -75,7 +76,7 @@ function Decision({ item, decide, taskId }: { item: Escalated; decide: Decide; /
   const workflow = useWorkflowOf(taskId)
   // The server gives a workflow up by its discussion only when nothing else of it is left to do.
   const busy = workflow && workflow.status !== 'escalated' ? 'The workflow still does other work. To give it up now, cancel it on its own page.' : undefined
-  const [text, setText] = useState('')
+  const [text, setText] = useDraft(`${item.id} answer`)
   const accept = useRef<HTMLButtonElement>(null)
   const field = useRef<HTMLTextAreaElement>(null)
   useShortcut('a', () => accept.current?.focus())

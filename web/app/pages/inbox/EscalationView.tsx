@@ -5,6 +5,7 @@ import { useRef, useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
+import { useDraft } from '~/hooks/use-draft'
 import { useShortcut } from '~/hooks/use-shortcut'
 import { Status } from '~/ui/Badge'
 import { Button, buttonClass } from '~/ui/Button'
@@ -69,7 +70,7 @@ export function EscalationView({ item, decide }: { item: Escalated; decide: Deci
 }
 
 function Resume({ item, decide }: { item: Escalated; decide: Decide }) {
-  const [note, setNote] = useState('')
+  const [note, setNote] = useDraft(`${item.id} note`)
   const button = useRef<HTMLButtonElement>(null)
   const field = useRef<HTMLTextAreaElement>(null)
   useShortcut('a', () => button.current?.focus())

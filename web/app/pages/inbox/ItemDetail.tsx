@@ -12,6 +12,8 @@ import { DiscussionView } from './DiscussionView'
 import { Effect } from './Effect'
 import { EscalationView } from './EscalationView'
 import { type Item, isCall, itemQuery } from './inbox-state'
+import { useKeptText } from './kept-text'
+import { KeptText } from './KeptText'
 import { QuestionForm } from './QuestionForm'
 import { problemsOf, useDecide, wasDecided } from './use-decide'
 
@@ -26,6 +28,7 @@ export function ItemDetail({ id, onDecided }: Props & { id: string }) {
 
 function Loaded({ item, onDecided }: Props & { item: Item }) {
   const decide = useDecide(item, () => onDecided(item.id))
+  const kept = useKeptText(item, decide)
   const isPending = item.status === 'pending'
   const problems = problemsOf(decide.error)
   const isShownAtField = Object.keys(problems).some((name) => ['editedInput', 'answer', 'reason'].includes(name))
@@ -47,10 +50,12 @@ function Loaded({ item, onDecided }: Props & { item: Item }) {
       </header>
       {wasDecided(decide.error) && <LostNotice kind={item.kind} error={decide.error} />}
       {item.kind === 'approval' && isCall(item) && <Effect item={item} />}
-      {item.kind === 'discussion' && <DiscussionView item={item as never} decide={decide} />}
-      {item.kind === 'escalation' && <EscalationView item={item as never} decide={decide} />}
-      {isPending && item.kind === 'approval' && isCall(item) && <ApprovalForm item={item} decide={decide} />}
-      {isPending && item.kind === 'question' && isCall(item) && <QuestionForm item={item} decide={decide} />}
+      <KeptText item={item} decide={decide} kept={kept}>
+        {item.kind === 'discussion' && <DiscussionView item={item as never} decide={decide} />}
+        {item.kind === 'escalation' && <EscalationView item={item as never} decide={decide} />}
+        {isPending && item.kind === 'approval' && isCall(item) && <ApprovalForm item={item} decide={decide} />}
+        {isPending && item.kind === 'question' && isCall(item) && <QuestionForm item={item} decide={decide} />}
+      </KeptText>
       {decide.error && !wasDecided(decide.error) && !isShownAtField && <InlineError error={decide.error} />}
       {!isPending && <DecisionCard item={item} />}
     </article>

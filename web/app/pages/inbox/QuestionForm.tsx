@@ -1,17 +1,22 @@
 import { useRef, useState } from 'react'
+import { forgetDrafts, hasDraft, useDraft } from '~/hooks/use-draft'
 import { useShortcut } from '~/hooks/use-shortcut'
 import { Button } from '~/ui/Button'
 import { Field, Input, Select, Switch, Textarea } from '~/ui/Field'
+import { parseJson } from '~/util/json'
 import { DenyForm, Key, onSend } from './ApprovalForm'
 import type { Approval } from './inbox-state'
-import { fieldsOf, type SchemaField, valueOf } from './schema-fields'
+import { fieldsOf, labelOf, type SchemaField, valueOf } from './schema-fields'
 import { type Decide, problemsOf } from './use-decide'
 
 type Props = { item: Approval; decide: Decide; /** Outside of the inbox: without its keys. */ inPlace?: boolean }
 
 /** Answers a question: by an option, in words, or with a form. */
 export function QuestionForm({ item, decide, inPlace = false }: Props) {
-  const [leaves, setLeaves] = useState(false)
+  const draft = `${item.id} answer`
+  const leaving = `${item.id} deny`
+  const [leaves, setLeaves] = useState(() => hasDraft(leaving))
+  const [wasOpen] = useState(leaves)
   const form = useRef<HTMLDivElement>(null)
   useShortcut('r', () => form.current?.querySelector<HTMLElement>('input,textarea,select,button')?.focus(), !inPlace)
   useShortcut('d', () => setLeaves(true), !inPlace)
@@ -22,10 +27,10 @@ export function QuestionForm({ item, decide, inPlace = false }: Props) {
   return (
     <div className="space-y-4">
       <div ref={form}>
-        {options.length > 0 ? <Options options={options} onAnswer={answer} isBusy={decide.isPending} problem={problem} /> : fields ? <SchemaForm fields={fields} onAnswer={answer} isBusy={decide.isPending} problem={problem} /> : <TextForm isJson={Boolean(responseSchema)} onAnswer={answer} isBusy={decide.isPending} problem={problem} />}
+        {options.length > 0 ? <Options options={options} onAnswer={answer} isBusy={decide.isPending} problem={problem} /> : fields ? <SchemaForm fields={fields} draft={draft} onAnswer={answer} isBusy={decide.isPending} problem={problem} /> : <TextForm isJson={Boolean(responseSchema)} draft={draft} onAnswer={answer} isBusy={decide.isPending} problem={problem} />}
       </div>
       {leaves ? (
-        <DenyForm decide={decide} onClose={() => setLeaves(false)} action="Leave it unanswered" told="The question was left unanswered." />
+        <DenyForm decide={decide} draft={leaving} autoFocus={!wasOpen} onClose={() => { forgetDrafts(leaving); setLeaves(false) }} action="Leave it unanswered" told="The question was left unanswered." />
       ) : (
         <Button onClick={() => setLeaves(true)}>
           Leave it unanswered{!inPlace && <Key>d</Key>}
@@ -51,17 +56,17 @@ function Options({ options, onAnswer, isBusy, problem }: FormProps & { options: 
 }
 
 /** Answers in words; for a schema that a form cannot show, in JSON. */
-function TextForm({ onAnswer, isBusy, problem, isJson }: FormProps & { isJson: boolean }) {
-  const [text, setText] = useState(isJson ? '{\n  \n}' : '')
+function TextForm({ onAnswer, isBusy, problem, isJson, draft }: FormProps & { isJson: boolean; draft: string }) {
+  const [text, setText] = useDraft(draft, isJson ? '{\n  \n}' : '')
   let broken: string | undefined
   if (isJson) {
     try {
-      JSON.parse(text)
+      parseJson(text)
     } catch (error) {
       broken = `This is no JSON: ${(error as Error).message}`
     }
   } else if (text.trim() === '') broken = 'Write an answer first.'
-  const send = () => broken === undefined && onAnswer(isJson ? JSON.parse(text) : text.trim())
+  const send = () => broken === undefined && onAnswer(isJson ? parseJson(text) : text.trim())
   return (
     <form
       className="max-w-3xl space-y-3"
@@ -80,9 +85,10 @@ function TextForm({ onAnswer, isBusy, problem, isJson }: FormProps & { isJson: b
   )
 }
 
-function SchemaForm({ fields, onAnswer, isBusy, problem }: FormProps & { fields: SchemaField[] }) {
-  const [texts, setTexts] = useState<Record<string, string>>({})
-  const set = (name: string) => (text: string) => setTexts((known) => ({ ...known, [name]: text }))
+function SchemaForm({ fields, onAnswer, isBusy, problem, draft }: FormProps & { fields: SchemaField[]; draft: string }) {
+  const [kept, setKept] = useDraft(draft, '{}')
+  const texts = JSON.parse(kept) as Record<string, string>
+  const set = (name: string) => (text: string) => setKept((known) => JSON.stringify({ ...(JSON.parse(known) as object), [name]: text }))
   const send = () => onAnswer(valueOf(fields, texts))
   // The API names the field at the beginning of what it says.
   const problemOf = (name: string) => problem?.split('; ').find((one) => one.includes(name))
@@ -116,7 +122,7 @@ function OneField({ field, text, onChange, problem, onSend: send, isBusy }: { fi
     )
   }
   return (
-    <Field label={field.isRequired ? field.label : `${field.label} (optional)`} hint={field.hint} problem={problem}>
+    <Field label={labelOf(field)} hint={field.hint} problem={problem}>
       {(ids) =>
         field.kind === 'choice' ? (
           <Select {...ids} value={text} onChange={(event) => onChange(event.target.value)} options={[{ value: '', label: 'Choose…' }, ...field.options.map((value) => ({ value, label: value }))]} />

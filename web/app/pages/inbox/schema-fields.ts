@@ -1,4 +1,5 @@
 // A form from the simple properties of a JSON Schema: texts, numbers, choices and yes or no.
+import { numberOf } from '~/util/json'
 
 export type SchemaField = { name: string; label: string; hint: string | undefined; kind: 'text' | 'number' | 'integer' | 'boolean' | 'choice'; options: string[]; isRequired: boolean }
 type Schema = Record<string, unknown>
@@ -23,6 +24,9 @@ export function fieldsOf(schema: Schema): SchemaField[] | undefined {
   return fields.length > 0 ? fields : undefined
 }
 
+/** How a form calls a field. */
+export const labelOf = ({ label, isRequired }: SchemaField) => (isRequired ? label : `${label} (optional)`)
+
 /** The value of a form as the schema wants it. An empty field that is not required is left out. */
 export function valueOf(fields: SchemaField[], texts: Record<string, string>): Record<string, unknown> {
   const value: Record<string, unknown> = {}
@@ -30,7 +34,7 @@ export function valueOf(fields: SchemaField[], texts: Record<string, string>): R
     const text = texts[name] ?? ''
     if (kind === 'boolean') value[name] = text === 'true'
     else if (text === '' && !isRequired) continue
-    else if (kind === 'number' || kind === 'integer') value[name] = text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text)
+    else if (kind === 'number' || kind === 'integer') value[name] = numberOf(text) ?? text
     else value[name] = text
   }
   return value

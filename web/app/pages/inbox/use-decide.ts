@@ -1,8 +1,10 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { api, unwrap } from '~/api/client'
 import { ApiError } from '~/api/errors'
 import { keys } from '~/api/keys'
 import type { Schemas } from '~/api/types'
+import { forgetDrafts } from '~/hooks/use-draft'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { toast } from '~/ui/toast'
 import { type Item, isCall } from './inbox-state'
 
@@ -27,12 +29,13 @@ export function problemsOf(error: unknown): Record<string, string> {
 /** Decides an item, and says what was done. `onLost` is called if somebody else was first. */
 export function useDecide(item: Item, onDecided: () => void, onLost?: (error: ApiError) => void) {
   const client = useQueryClient()
-  return useMutation({
+  return useMutationOnce({
     mutationFn: (decision: Decision & { told: string }) => {
       const { told: _told, ...body } = decision
       return unwrap(api.POST('/api/approvals/{approvalId}/decide', { params: { path: { approvalId: item.id } }, body: isCall(item) ? { ...body, digest: item.digest } : body }))
     },
     onSuccess: (decided, { told }) => {
+      forgetDrafts(item.id)
       toast(told, { description: item.title.slice(0, 120) })
       client.setQueryData(keys.inboxItem(item.id), decided)
       void client.invalidateQueries({ queryKey: keys.inbox })

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, unwrap, unwrapAll, unwrapPage } from '~/api/client'
@@ -6,6 +6,7 @@ import { ApiError } from '~/api/errors'
 import { keys } from '~/api/keys'
 import { useSession } from '~/api/session'
 import type { Schemas } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
@@ -60,16 +61,16 @@ async function createProject(): Promise<string> {
 }
 
 /** Shows what the demo installs and uses, and after consent installs it and dispatches the workflow. */
-export function DemoDialog({ onClose }: { onClose: () => void }) {
+export function DemoDialog({ disabledReason, onClose }: { disabledReason: string | undefined; onClose: () => void }) {
   const client = useQueryClient()
   const navigate = useNavigate()
   const session = useSession()
   const [key] = useState(randomKey)
   // What an earlier dialog read is forgotten: the demo may have been played since, and is played once in a project.
-  const state = useQuery({ queryKey: ['demo-plans'], staleTime: 0, gcTime: 0, queryFn: ({ signal }) => readState(signal) })
+  const state = useQuery({ queryKey: ['demo-plans'], enabled: disabledReason === undefined, staleTime: 0, gcTime: 0, queryFn: ({ signal }) => readState(signal) })
   const { plans = [], played } = state.data ?? {}
   const show = (workflowId: string) => void navigate({ to: '/workflows/$workflowId', params: { workflowId } })
-  const start = useMutation({
+  const start = useMutationOnce({
     mutationFn: () => startDemo(plans, key),
     onSuccess: ({ workflowId }) => {
       toast('The demo has started.')
@@ -79,7 +80,7 @@ export function DemoDialog({ onClose }: { onClose: () => void }) {
     // It is not over before the plan is read again: a part of it may be installed.
     onError: () => state.refetch(),
   })
-  const again = useMutation({
+  const again = useMutationOnce({
     mutationFn: createProject,
     onSuccess: (project) => {
       toast(`The project ${project} was created.`)
@@ -104,14 +105,16 @@ export function DemoDialog({ onClose }: { onClose: () => void }) {
         ) : (
           <>
             <Button onClick={onClose}>Not now</Button>
-            <Button variant="primary" busy={start.isPending || start.isSuccess} disabledReason={state.data && !state.isFetching ? undefined : 'The plan is not known yet.'} onClick={() => start.mutate()}>
+            <Button variant="primary" busy={start.isPending || start.isSuccess} disabledReason={disabledReason ?? (state.data && !state.isFetching ? undefined : 'The plan is not known yet.')} onClick={() => start.mutate()}>
               {plans.some((plan) => plan.consent) ? 'Accept and run the demo' : 'Run the demo'}
             </Button>
           </>
         )
       }
     >
-      {!state.data ? (
+      {disabledReason ? (
+        <p>{disabledReason}</p>
+      ) : !state.data ? (
         !state.error && <SkeletonRows rows={4} />
       ) : played ? (
         <p>The demo was played in this project before. It makes types that are new, so it is played again in a project of its own.</p>

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Check, Play, X } from 'lucide-react'
 import { Fragment, lazy, type ReactNode, Suspense, useEffect } from 'react'
@@ -6,10 +6,12 @@ import { api, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import { diagnosticsQuery, recentRunsQuery, workflowsQuery } from '~/api/queries'
 import { useScope, useSession } from '~/api/session'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { useUrlDialog } from '~/hooks/use-url-state'
 import { Button, IconButton } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { Skeleton } from '~/ui/Skeleton'
+import { importUntilLoaded } from '~/util/load-parts'
 import { toast } from '~/ui/toast'
 import { classes } from '~/util/classes'
 import { noteFirstSteps, useFirstSteps } from '~/util/first-steps'
@@ -18,7 +20,7 @@ import { GOAL } from './demo'
 
 const DIALOGS = ['demo'] as const
 const loadDemo = () => import('./DemoDialog')
-const DemoDialog = lazy(() => loadDemo().then((module) => ({ default: module.DemoDialog })))
+const DemoDialog = lazy(() => importUntilLoaded(loadDemo).then((module) => ({ default: module.DemoDialog })))
 
 /**
  * How far the first steps are; a step that is not known yet is undefined. The guide begins in a project without runs, or
@@ -57,10 +59,11 @@ export function FirstVisitCard() {
   const invoke = useScope('agents:invoke')
   const chat = useScope('chat:use')
   const write = useScope('agents:write')
+  const demoReason = admin.reason ?? invoke.reason
   const navigate = useNavigate()
   const { dialog, open, close } = useUrlDialog(DIALOGS)
   const client = useQueryClient()
-  const openChat = useMutation({
+  const openChat = useMutationOnce({
     mutationFn: async () => (await loadDemo()).createGuide(),
     onSuccess: (agent) => {
       void client.invalidateQueries({ queryKey: keys.agents })
@@ -78,7 +81,7 @@ export function FirstVisitCard() {
           {played && workflow ? (
             <p className="mt-2"><Link to="/workflows/$workflowId" params={{ workflowId: workflow }} className="text-accent-text underline">Show how it went</Link></p>
           ) : (
-            <p className="mt-2"><Button variant="primary" size="sm" icon={<Play aria-hidden size={12} />} disabledReason={admin.reason ?? invoke.reason} onClick={() => open('demo')}>Run the demo…</Button></p>
+            <p className="mt-2"><Button variant="primary" size="sm" icon={<Play aria-hidden size={12} />} disabledReason={demoReason} onClick={() => open('demo')}>Run the demo…</Button></p>
           )}
         </Step>
         <Step number={2} title="Look at what it wrote" isDone={looked}>
@@ -98,7 +101,7 @@ export function FirstVisitCard() {
           )}
         </Step>
       </ol>
-      {dialog && <Suspense fallback={null}><DemoDialog onClose={close} /></Suspense>}
+      {dialog && <Suspense fallback={null}><DemoDialog disabledReason={demoReason} onClose={close} /></Suspense>}
     </Card>
   )
 }

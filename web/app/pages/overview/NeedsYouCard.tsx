@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { CircleHelp, Gavel, Hand, InboxIcon, TriangleAlert } from 'lucide-react'
-import { lazy, Suspense, useState } from 'react'
+import { lazy, Suspense } from 'react'
 import { pendingQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
 import type { InboxItem } from '~/api/types'
 import { useKeptFocus } from '~/hooks/use-kept-focus'
+import { useUrlDialog } from '~/hooks/use-url-state'
 import { Badge } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
@@ -14,25 +15,25 @@ import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
 import { capitalised } from '~/util/format'
+import { importUntilLoaded } from '~/util/load-parts'
 import { shortTitle } from '~/util/short-text'
 import { CardLink } from './CardLink'
 
 const ICONS: Partial<Record<InboxItem['kind'], typeof Hand>> = { approval: Hand, question: CircleHelp, discussion: Gavel, escalation: TriangleAlert }
 const SHOWN = 6
 
-const DecideDialog = lazy(() => import('./DecideDialog'))
-type Deciding = { item: InboxItem; mode: 'approve' | 'deny' }
+const DecideDialog = lazy(() => importUntilLoaded(() => import('./DecideDialog')))
+const MODES = ['approve', 'deny'] as const
 
 /** Approvals, questions, discussions and escalations that wait for a person, the oldest first. */
 export function NeedsYouCard() {
   const { allowed, reason } = useScope('approvals:decide')
   const { data, error, refetch } = useQuery({ ...pendingQuery, enabled: allowed })
-  const [deciding, setDeciding] = useState<Deciding>()
+  // The answer to a decision may come when the dialog of another request is open, which stays.
+  const { dialog: mode, of, open, close } = useUrlDialog(MODES)
   const items = [...(data?.items ?? [])].sort((a, b) => a.createdAt.localeCompare(b.createdAt))
   // A request that is decided takes its buttons with it.
   const place = useKeptFocus<HTMLElement>()
-  // The answer to a decision may come when the dialog of another request is open, which stays.
-  const close = (id: string) => setDeciding((known) => (known?.item.id === id ? undefined : known))
   return (
     <Card ref={place} title="Needs you" flush action={items.length > 0 && <CardLink to="/inbox">Open the inbox</CardLink>}>
       {!allowed ? (
@@ -48,20 +49,20 @@ export function NeedsYouCard() {
       ) : (
         <ul className="divide-y divide-line">
           {items.slice(0, SHOWN).map((item) => (
-            <Row key={item.id} item={item} onDecide={(mode) => setDeciding({ item, mode })} />
+            <Row key={item.id} item={item} onDecide={(chosen) => open(chosen, item.id)} />
           ))}
         </ul>
       )}
-      {deciding && (
+      {mode && of && allowed && (
         <Suspense>
-          <DecideDialog key={deciding.item.id} id={deciding.item.id} mode={deciding.mode} onClose={() => close(deciding.item.id)} />
+          <DecideDialog key={of} id={of} mode={mode} onClose={close} />
         </Suspense>
       )}
     </Card>
   )
 }
 
-function Row({ item, onDecide }: { item: InboxItem; onDecide: (mode: Deciding['mode']) => void }) {
+function Row({ item, onDecide }: { item: InboxItem; onDecide: (mode: (typeof MODES)[number]) => void }) {
   const Icon = ICONS[item.kind] ?? Hand
   return (
     <li className="relative flex items-center gap-3 px-4 py-2.5 hover:bg-hover max-sm:flex-wrap">
