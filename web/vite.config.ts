@@ -21,6 +21,8 @@ const GROUPS = [
   { name: 'common', minShareCount: 6, priority: 1 },
   { name: 'work', test: /[\\/](pages[\\/](run|inbox|workflow)[\\/]|api[\\/]stream|ui[\\/]Markdown)/, minShareCount: 2 },
   { name: 'documents', test: /[\\/]pages[\\/]documents?[\\/]/, priority: 1 },
+  // Small pages that whoever sets up a project opens one after the other.
+  { name: 'admin', test: /[\\/]pages[\\/](budgets|secrets|tokens|tools)[\\/]/, priority: 1 },
   { name: 'agents', test: /[\\/]pages[\\/](agents|mcp-servers|products)[\\/]/, minShareCount: 2 },
 ]
 

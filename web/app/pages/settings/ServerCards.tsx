@@ -4,15 +4,13 @@ import { Fragment } from 'react'
 import { diagnosticsQuery } from '~/api/queries'
 import type { Schemas } from '~/api/types'
 import { Badge } from '~/ui/Badge'
+import { Breakable } from '~/ui/Breakable'
 import { Card } from '~/ui/Card'
 import { KeyValue } from '~/ui/KeyValue'
 import { ListTable } from '~/ui/ListTable'
 import { Loaded } from '~/ui/Loaded'
 import { formatCount } from '~/util/format'
 import { isByDefault, settingsOf } from '~/util/providers'
-
-/** The name of a variable, which may be broken after each of its words. */
-const breakable = (name: string) => name.split('_').map((word, index) => <Fragment key={index}>{index > 0 && <>_<wbr /></>}{word}</Fragment>)
 
 type Provider = { one: Schemas['ModelProviderState']; settings: Schemas['Setting'][] }
 
@@ -24,7 +22,7 @@ function State({ one, settings }: Provider) {
 
 function How({ one, settings }: Provider) {
   if (!one.setting) return 'Needs no key'
-  const code = (name: string) => <code className="font-mono wrap-anywhere">{breakable(name)}</code>
+  const code = (name: string) => <code className="font-mono wrap-anywhere"><Breakable text={name} /></code>
   if (!one.configured) return <>Start the server with {code(one.setting)}</>
   if (isByDefault(one, settings)) return <>At its default address, if it runs there. {code(one.setting)} names another.</>
   const names = settingsOf(one, settings)
@@ -78,8 +76,8 @@ export function ServerCard() {
               <dl className="mt-2 divide-y divide-line text-xs">
                 {data.settings.map((one) => (
                   <div key={one.variable} className="grid gap-x-3 py-1.5 sm:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
-                    <dt className="font-mono wrap-anywhere">{breakable(one.variable)}</dt>
-                    <dd className="break-all text-text-2">{one.secret ? (one.isSet ? 'Set, and hidden' : 'Not set') : (one.value ?? 'Not set')}{one.source !== 'default' && ` · by ${one.source}`}</dd>
+                    <dt className="font-mono wrap-anywhere"><Breakable text={one.variable} /></dt>
+                    <dd className="wrap-anywhere text-text-2">{one.secret ? (one.isSet ? 'Set, and hidden' : 'Not set') : (one.value ?? 'Not set')}{one.source !== 'default' && ` · by ${one.source}`}</dd>
                   </div>
                 ))}
               </dl>
