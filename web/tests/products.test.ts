@@ -30,11 +30,26 @@ it('installs a product after its plan was accepted', async () => {
   await dialog.getByRole('button', { name: 'Show the plan' }).click()
   await dialog.getByText('uvx mcp-server-fetch').waitFor()
   expect(await products()).toEqual([])
-  await dialog.getByRole('button', { name: 'Accept and install' }).click()
+  await dialog.getByRole('button', { name: 'Accept and install emergent.research' }).click()
   await page.getByRole('link', { name: 'emergent.research' }).waitFor()
   expect(await products()).toMatchObject([{ name: 'emergent.research' }])
   await page.getByRole('button', { name: 'Check for updates' }).click()
   await page.getByText('Every product is up to date.').waitFor()
+  misbehaviour.check()
+  await context.close()
+})
+
+it('says in the dialogs of a product that is not there why they do nothing, and asks the server nothing', async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { expected: { statuses: [404] } })
+  const changes: string[] = []
+  page.on('request', (request) => request.method() !== 'GET' && request.url().includes('/api/products') && changes.push(request.url()))
+  for (const [dialog, name] of [['upgrade', 'Show the plan'], ['uninstall', 'Uninstall the product']] as const) {
+    await page.goto(`${all.server.url}/products/acme.nothing?dialog=${dialog}`)
+    const button = page.getByRole('dialog').getByRole('button', { name })
+    await expect.poll(() => button.getAttribute('aria-description')).toBe('There is no such product in this project.')
+  }
+  await page.getByRole('dialog').getByRole('paragraph').getByText('There is no such product in this project.').waitFor()
+  expect(changes).toEqual([])
   misbehaviour.check()
   await context.close()
 })
@@ -50,10 +65,28 @@ it('upgrades a product with a manifest, and uninstalls it after showing what goe
   await dialog.getByLabel('Or a manifest').fill(JSON.stringify(manifest('1.1.0', ['letter-sorter', 'letter-writer'])))
   await dialog.getByRole('button', { name: 'Show the plan' }).click()
   await dialog.getByText('1.0.0 → 1.1.0').waitFor()
-  await dialog.getByText('letter-writer').waitFor()
-  await dialog.getByRole('button', { name: 'upgrade' }).click()
+  const steps = dialog.getByRole('list', { name: 'What will be done' })
+  await steps.getByText('Add the agent letter-writer').waitFor()
+  await dialog.getByRole('button', { name: 'Upgrade to 1.1.0' }).click()
   await page.getByRole('link', { name: 'letter-writer' }).waitFor()
   expect((await products()).find((one) => one.name === 'acme.support')).toMatchObject({ version: '1.1.0' })
+
+  // An older version, and the one that is there.
+  const asked = async (version: string, description: string) => {
+    await page.getByRole('button', { name: 'Upgrade…' }).click()
+    const { agents, ...rest } = manifest(version, ['letter-sorter', 'letter-writer'])
+    await dialog.getByLabel('Or a manifest').fill(JSON.stringify({ ...rest, agents: agents.map((one) => ({ ...one, description })) }))
+    await dialog.getByRole('button', { name: 'Show the plan' }).click()
+  }
+  await asked('1.0.5', 'Works on letters.')
+  await dialog.getByRole('button', { name: 'Downgrade to 1.0.5' }).waitFor()
+  await steps.getByText('Change the agent letter-sorter').waitFor()
+  await steps.getByText('What changes').first().click()
+  await steps.getByRole('region', { name: /^Changes of .* of letter-sorter/ }).getByText('Works on letters.').waitFor()
+  await dialog.getByRole('button', { name: 'Close', exact: true }).last().click()
+  await asked('1.1.0', 'Works on the letters of customers.')
+  await expect.poll(() => dialog.getByRole('button', { name: 'Install 1.1.0 again' }).getAttribute('aria-description')).toBe('The project has all of it already.')
+  await dialog.getByRole('button', { name: 'Close', exact: true }).last().click()
 
   await page.getByRole('button', { name: 'Uninstall…' }).click()
   await page.getByRole('dialog').getByText('letter-writer').waitFor()

@@ -1,9 +1,11 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { api, unwrap } from '~/api/client'
+import { isMissing } from '~/api/errors'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
-import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
+import { useUrlDialog } from '~/hooks/use-url-state'
 import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
@@ -18,15 +20,16 @@ import { PlanView } from '../products/PlanView'
 import { ProductDialog } from '../products/ProductDialog'
 
 const route = getRouteApi('/products/$name')
-const parse = (raw: RawSearch) => ({ dialog: oneOf(['upgrade', 'uninstall'], raw.dialog) })
+const DIALOGS = ['upgrade', 'uninstall'] as const
 
 export function ProductPage() {
   const { name } = route.useParams()
-  const [search, change] = useUrlState(parse)
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const { allowed, reason } = useScope('admin:read')
   const write = useScope('admin:write')
   const product = useQuery({ queryKey: keys.product(name), enabled: allowed, queryFn: ({ signal }) => unwrap(api.GET('/api/products/{name}', { params: { path: { name } }, signal })) })
-  const close = () => change({ dialog: '' })
+  // A link may name a product that is not there.
+  const disabledReason = write.reason ?? reason ?? (product.data ? undefined : isMissing(product.error) ? 'There is no such product in this project.' : 'The product is not loaded.')
   return (
     <>
       <PageHeader
@@ -35,8 +38,8 @@ export function ProductPage() {
         above={<Link to="/products" className="hover:underline">Products</Link>}
         actions={
           <>
-            <Button disabledReason={write.reason} onClick={() => change({ dialog: 'uninstall' })}>Uninstall…</Button>
-            <Button variant="primary" disabledReason={write.reason} onClick={() => change({ dialog: 'upgrade' })}>Upgrade…</Button>
+            <Button disabledReason={disabledReason} onClick={() => open('uninstall')}>Uninstall…</Button>
+            <Button variant="primary" disabledReason={disabledReason} onClick={() => open('upgrade')}>Upgrade…</Button>
           </>
         }
       />
@@ -66,18 +69,18 @@ export function ProductPage() {
           )}
         </Loaded>
       )}
-      {search.dialog === 'upgrade' && <ProductDialog upgrade={name} onClose={close} />}
-      {search.dialog === 'uninstall' && <UninstallDialog name={name} onClose={close} />}
+      {dialog === 'upgrade' && <ProductDialog upgrade={name} disabledReason={disabledReason} onClose={close} />}
+      {dialog === 'uninstall' && <UninstallDialog name={name} disabledReason={disabledReason} onClose={close} />}
     </>
   )
 }
 
-function UninstallDialog({ name, onClose }: { name: string; onClose: () => void }) {
+function UninstallDialog({ name, disabledReason, onClose }: { name: string; disabledReason: string | undefined; onClose: () => void }) {
   const client = useQueryClient()
   const navigate = useNavigate()
   const send = (dryRun: boolean) => unwrap(api.DELETE('/api/products/{name}', { params: { path: { name }, query: { dryRun } } }))
-  const plan = useQuery({ queryKey: ['uninstall', name], gcTime: 0, queryFn: () => send(true) })
-  const remove = useMutation({
+  const plan = useQuery({ queryKey: ['uninstall', name], gcTime: 0, enabled: disabledReason === undefined, queryFn: () => send(true) })
+  const remove = useMutationOnce({
     mutationFn: () => send(false),
     onSuccess: () => {
       toast(`${name} was uninstalled.`)
@@ -87,9 +90,15 @@ function UninstallDialog({ name, onClose }: { name: string; onClose: () => void 
     },
   })
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Uninstall ${name}`} action="Uninstall the product" danger busy={remove.isPending || plan.isPending} error={remove.error} disabledReason={plan.error ? 'The server refuses it, see above.' : undefined}>
-      <p>What its agents wrote stays.</p>
-      <Loaded query={plan} what="The server could not say what would happen.">{(outcome) => <PlanView plan={outcome.plan} />}</Loaded>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Uninstall ${name}`} action="Uninstall the product" danger busy={remove.isPending || plan.isLoading} error={remove.error} disabledReason={disabledReason ?? (plan.error ? 'The server refuses it, see above.' : undefined)}>
+      {disabledReason ? (
+        <p>{disabledReason}</p>
+      ) : (
+        <>
+          <p>What its agents wrote stays.</p>
+          <Loaded query={plan} what="The server could not say what would happen.">{(outcome) => <PlanView plan={outcome.plan} />}</Loaded>
+        </>
+      )}
     </ConfirmDialog>
   )
 }

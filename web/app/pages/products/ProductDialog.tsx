@@ -1,18 +1,30 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
+import type { Schemas } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Input } from '~/ui/Field'
 import { JsonField } from '~/ui/JsonField'
 import { toast } from '~/ui/toast'
+import { parseJson } from '~/util/json'
 import { PlanView } from './PlanView'
 
 type Manifest = Record<string, never>
+type Plan = Schemas['ProductPlan']
+
+const isDone = ({ direction, steps, consent }: Plan) => direction === 'same' && steps.every(({ change }) => change === 'keep') && !consent
+
+/** What the plan does, as the button says it. A source may have an older version than the project. */
+function labelOf({ direction, name, to, consent }: Plan): string {
+  const act = direction === 'install' ? `Install ${name}` : direction === 'same' ? `Install ${to} again` : `${direction === 'downgrade' ? 'Downgrade' : 'Upgrade'} to ${to}`
+  return consent ? `Accept and ${act.charAt(0).toLowerCase()}${act.slice(1)}` : act
+}
 
 /** Installs a product, or upgrades the one that is named: first the plan, then the consent to exactly that plan. */
-export function ProductDialog({ upgrade, onClose }: { upgrade?: string; onClose: () => void }) {
+export function ProductDialog({ upgrade, disabledReason, onClose }: { upgrade?: string; disabledReason?: string | undefined; onClose: () => void }) {
   const client = useQueryClient()
   const [source, setSource] = useState(upgrade ? '' : 'emergent.research')
   const [manifest, setManifest] = useState<unknown>()
@@ -22,8 +34,8 @@ export function ProductDialog({ upgrade, onClose }: { upgrade?: string; onClose:
     const body = { ...(manifest ? { manifest: manifest as Manifest } : source.trim() ? { source: source.trim() } : {}), ...more }
     return upgrade ? unwrap(api.POST('/api/products/{name}/upgrade', { params: { path: { name: upgrade } }, body })) : unwrap(api.POST('/api/products/install', { body }))
   }
-  const plan = useMutation({ mutationFn: () => send({ dryRun: true }) })
-  const apply = useMutation({
+  const plan = useMutationOnce({ mutationFn: () => send({ dryRun: true }) })
+  const apply = useMutationOnce({
     mutationFn: () => send({ dryRun: false, ...(plan.data?.plan.consent ? { accept: plan.data.plan.consent.digest } : {}) }),
     onSuccess: ({ plan: done }) => {
       toast(`${done.name} ${done.to ?? ''} is installed.`)
@@ -39,18 +51,19 @@ export function ProductDialog({ upgrade, onClose }: { upgrade?: string; onClose:
     if (!file) return
     changed()
     try {
-      setManifest(JSON.parse(await file.text()))
+      setManifest(parseJson(await file.text()))
       setBroken(false)
     } catch {
       toast('The file is not JSON.', { kind: 'failed' })
     }
     setUpload((count) => count + 1)
   }
-  const nothing = !upgrade && !manifest && !source.trim() ? 'Name a source or paste a manifest.' : isBroken ? 'Correct the JSON first.' : undefined
+  const nothing = disabledReason ?? (!upgrade && !manifest && !source.trim() ? 'Name a source or paste a manifest.' : isBroken ? 'Correct the JSON first.' : undefined)
   return (
     <Dialog
       open
       onClose={onClose}
+      onSubmit={() => (plan.data ? apply.mutate() : plan.mutate())}
       size="lg"
       title={upgrade ? `Upgrade ${upgrade}` : 'Install a product'}
       description="You see what will be done and used before anything happens."
@@ -59,9 +72,9 @@ export function ProductDialog({ upgrade, onClose }: { upgrade?: string; onClose:
           <Button onClick={onClose}>Close</Button>
           {plan.data && <Button onClick={changed}>Back</Button>}
           {plan.data ? (
-            <Button variant="primary" busy={apply.isPending} onClick={() => apply.mutate()}>{plan.data.plan.consent ? 'Accept and ' : ''}{upgrade ? 'upgrade' : 'install'}</Button>
+            <Button key="apply" variant="primary" type="submit" busy={apply.isPending} disabledReason={isDone(plan.data.plan) ? 'The project has all of it already.' : undefined}>{labelOf(plan.data.plan)}</Button>
           ) : (
-            <Button variant="primary" busy={plan.isPending} disabledReason={nothing} onClick={() => plan.mutate()}>Show the plan</Button>
+            <Button key="plan" variant="primary" busy={plan.isPending} type="submit" disabledReason={nothing}>Show the plan</Button>
           )}
         </>
       }

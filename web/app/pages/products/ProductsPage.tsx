@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
-import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { useUrlDialog } from '~/hooks/use-url-state'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
 import { ListTable } from '~/ui/ListTable'
@@ -16,15 +16,15 @@ import { RelativeTime } from '~/ui/Values'
 import { CheckUpdates, type Update, VersionCell } from './CheckUpdates'
 import { ProductDialog } from './ProductDialog'
 
-const parse = (raw: RawSearch) => ({ dialog: oneOf(['install'], raw.dialog) })
+const DIALOGS = ['install'] as const
 
 export function ProductsPage() {
-  const [search, change] = useUrlState(parse)
+  const { dialog, open, close } = useUrlDialog(DIALOGS)
   const { allowed, reason } = useScope('admin:read')
   const write = useScope('admin:write')
   const products = useQuery({ queryKey: [...keys.products, 'list'], enabled: allowed, queryFn: ({ signal }) => unwrap(api.GET('/api/products', { signal })) })
   const [updates, setUpdates] = useState<Update[]>([])
-  const install = <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => change({ dialog: 'install' }, { push: true })}>Install a product</Button>
+  const install = <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={write.reason} onClick={() => open('install')}>Install a product</Button>
   return (
     <>
       <PageHeader title="Products" description="Agents, tools, prompts and jobs that belong together, installed as one." actions={<><CheckUpdates onFound={setUpdates} />{install}</>} />
@@ -54,7 +54,7 @@ export function ProductsPage() {
           </Loaded>
         )}
       </Panel>
-      {search.dialog === 'install' && <ProductDialog onClose={() => change({ dialog: '' })} />}
+      {dialog && <ProductDialog disabledReason={write.reason} onClose={close} />}
     </>
   )
 }
