@@ -1,4 +1,5 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
+import { useLocation } from '@tanstack/react-router'
 import { type ReactNode, useCallback, useEffect, useRef } from 'react'
 import { type Breakpoint, useMinWidths } from '~/hooks/use-min-width'
 import { useShortcut } from '~/hooks/use-shortcut'
@@ -23,8 +24,8 @@ type Props<T> = {
   /** Opens a row: by Enter, by a click, and by the link in its first cell. */
   onOpen?: (row: T) => void
   isSelected?: (row: T) => boolean
-  /** The keys `x` and space of the active row. */
-  onToggle?: (row: T) => void
+  /** The key `x` on the active row; with Shift, all rows from the last one to this. */
+  onToggle?: (row: T, isRange?: boolean) => void
   hasMore?: boolean
   isLoadingMore?: boolean
   onMore?: () => void
@@ -35,11 +36,27 @@ type Props<T> = {
 
 const OVERSCAN = 6
 
+/** The row that was active, for each entry of the history: Back leads to it again. */
+const activeRows = new Map<string, string>()
+
 /** A table of any length: at most a screen of rows is in the document. j and k move, Enter opens. */
 export function DataTable<T>({ label, columns, rows, rowKey, onOpen, isSelected, onToggle, hasMore, isLoadingMore, onMore, rowHeight = 38, total }: Props<T>) {
   const scroller = useRef<HTMLDivElement>(null)
   // A reference, because keys may be pressed faster than the table is drawn.
   const active = useRef(-1)
+  const entry = useLocation({ select: ({ state }) => `${state.__TSR_key ?? ''} ${label}` })
+  const isRestored = useRef(false)
+  useEffect(() => {
+    if (isRestored.current || rows.length === 0) return
+    isRestored.current = true
+    const key = activeRows.get(entry)
+    // The focus stays at the heading of the page; the keys go on from the row.
+    if (key !== undefined) active.current = rows.findIndex((row) => rowKey(row) === key)
+  }, [rows, rowKey, entry])
+  const activate = (index: number, row: T) => {
+    active.current = index
+    activeRows.set(entry, rowKey(row))
+  }
   const widths = useMinWidths()
   const shown = columns.filter((column) => !column.from || widths[column.from])
   const template = shown.map((column) => column.width ?? 'minmax(0, 1fr)').join(' ')
@@ -66,11 +83,12 @@ export function DataTable<T>({ label, columns, rows, rowKey, onOpen, isSelected,
   )
   useShortcut('j', () => move(1), rows.length > 0)
   useShortcut('k', () => move(-1), rows.length > 0)
-  const toggle = () => {
+  const toggle = (isRange: boolean) => {
     const row = rows[active.current]
-    if (row !== undefined) onToggle?.(row)
+    if (row !== undefined) onToggle?.(row, isRange)
   }
-  useShortcut('x', toggle, onToggle !== undefined)
+  useShortcut('x', () => toggle(false), onToggle !== undefined)
+  useShortcut('X', () => toggle(true), onToggle !== undefined)
 
   return (
     <div ref={scroller} className="min-h-0 flex-1 overflow-auto">
@@ -96,7 +114,7 @@ export function DataTable<T>({ label, columns, rows, rowKey, onOpen, isSelected,
                 data-index={item.index}
                 data-row
                 tabIndex={-1}
-                onFocus={() => (active.current = item.index)}
+                onFocus={() => activate(item.index, row)}
                 onClick={(event) => !(event.target as HTMLElement).closest('a,button,input,label') && onOpen?.(row)}
                 onKeyDown={(event) => {
                   if (event.target !== event.currentTarget) return

@@ -1,8 +1,9 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { Field, Textarea } from '~/ui/Field'
 import { toast } from '~/ui/toast'
@@ -14,7 +15,7 @@ export function ResumeDialog({ run, disabledReason, onClose }: { run: RunDetail;
   const [key] = useState(randomKey)
   const client = useQueryClient()
   const navigate = useNavigate()
-  const resume = useMutation({
+  const resume = useMutationOnce({
     mutationFn: () =>
       unwrap(
         api.POST('/api/admin/agents/{agentId}/runs/{runId}/resume', {

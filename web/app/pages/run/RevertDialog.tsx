@@ -1,8 +1,9 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import type { Schemas } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { ErrorState } from '~/ui/ErrorState'
 import { Switch } from '~/ui/Field'
@@ -31,7 +32,7 @@ export function RevertDialog({ run, disabledReason, onClose }: { run: RunDetail;
   const revert = (dryRun: boolean, signal?: AbortSignal) =>
     unwrap(api.POST('/api/admin/agents/{agentId}/runs/{runId}/revert', { params: { path: { agentId: run.agentId, runId: run.id } }, body: { dryRun, tree }, ...(signal && { signal }) }))
   const plan = useQuery({ queryKey: [...keys.run(run.id), 'revert', tree], enabled: disabledReason === undefined, staleTime: 0, gcTime: 0, queryFn: ({ signal }) => revert(true, signal) })
-  const apply = useMutation({
+  const apply = useMutationOnce({
     mutationFn: () => revert(false),
     onSuccess: (result) => {
       const undone = undoneCount(result)

@@ -1,21 +1,23 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Ban, FlaskConical, GitCompareArrows, RotateCcw, Undo2 } from 'lucide-react'
 import { lazy, Suspense, useMemo } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { useUrlDialog } from '~/hooks/use-url-state'
 import { Button, buttonClass } from '~/ui/Button'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { toast } from '~/ui/toast'
 import { useActions } from '~/util/actions'
 import { words } from '~/util/format'
+import { importUntilLoaded } from '~/util/load-parts'
 import { ResumeDialog } from './ResumeDialog'
 import { RevertDialog } from './RevertDialog'
 import { isOver, type RunDetail } from './run-queries'
 
-const SaveTestDialog = lazy(() => import('./SaveTestDialog').then((module) => ({ default: module.SaveTestDialog })))
+const SaveTestDialog = lazy(() => importUntilLoaded(() => import('./SaveTestDialog')).then((module) => ({ default: module.SaveTestDialog })))
 
 const DIALOGS = ['cancel', 'resume', 'revert', 'test'] as const
 
@@ -81,7 +83,7 @@ type DialogProps = { run: RunDetail; disabledReason: string | undefined; onClose
 
 function CancelDialog({ run, disabledReason, onClose }: DialogProps) {
   const client = useQueryClient()
-  const cancel = useMutation({
+  const cancel = useMutationOnce({
     mutationFn: () => unwrap(api.POST('/api/admin/agents/{agentId}/runs/{runId}/cancel', { params: { path: { agentId: run.agentId, runId: run.id } } })),
     onSuccess: () => {
       toast('The run was cancelled.')

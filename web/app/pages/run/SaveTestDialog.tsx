@@ -88,6 +88,10 @@ export function SaveTestDialog({ run, onClose }: { run: RunDetail; onClose: () =
       open
       isSaved
       onClose={onClose}
+      onSubmit={() => {
+        download(new Blob([data!.yaml], { type: 'application/yaml' }), `${name}.yaml`)
+        toast(`${name}.yaml was saved.`, { description: 'Put it into the folder rehearsals of the server’s data folder.' })
+      }}
       size="lg"
       title="Save as a test"
       description="A rehearsal script gives the answers of this run, and of the runs that it started, again in their order: without a model, without cost, the same each time."
@@ -98,10 +102,7 @@ export function SaveTestDialog({ run, onClose }: { run: RunDetail; onClose: () =
             variant="primary"
             icon={<Download aria-hidden size={14} />}
             disabledReason={data ? (nothing ?? problem) : 'The record is not read yet.'}
-            onClick={() => {
-              download(new Blob([data!.yaml], { type: 'application/yaml' }), `${name}.yaml`)
-              toast(`${name}.yaml was saved.`, { description: 'Put it into the folder rehearsals of the server’s data folder.' })
-            }}
+            type="submit"
           >
             Download {name}.yaml
           </Button>

@@ -1,9 +1,10 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import type { RunFilters } from '~/api/queries'
 import type { Schemas } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { ErrorState } from '~/ui/ErrorState'
 import { ScrollList } from '~/ui/ScrollList'
@@ -22,7 +23,7 @@ export const VERBS: Record<BulkAction, { verb: string; done: string }> = {
 }
 
 /** Asks the server what would happen, shows it, and only then lets a person do it. */
-export function BulkDialog({ action, ids, filters, onClose, onDone }: { action: BulkAction; ids: string[]; filters: RunFilters; onClose: () => void; onDone: () => void }) {
+export function BulkDialog({ action, disabledReason, ids, filters, onClose, onDone }: { action: BulkAction; disabledReason: string | undefined; ids: string[]; filters: RunFilters; onClose: () => void; onDone: () => void }) {
   const client = useQueryClient()
   const [key] = useState(randomKey)
   const { parent_run_id: parentRunId, ...rest } = filters
@@ -31,12 +32,13 @@ export function BulkDialog({ action, ids, filters, onClose, onDone }: { action: 
 
   const plan = useQuery({
     queryKey: ['bulk', action, chosen],
+    enabled: disabledReason === undefined,
     staleTime: 0,
     gcTime: 0,
     queryFn: ({ signal }) => unwrap(api.POST('/api/admin/runs/bulk', { body: { action, ...chosen, dryRun: true }, signal })),
   })
   const possible = plan.data?.runs.filter((run) => run.outcome === 'possible') ?? []
-  const apply = useMutation({
+  const apply = useMutationOnce({
     // The runs that were shown are changed, and no others that match meanwhile.
     mutationFn: () =>
       unwrap(api.POST('/api/admin/runs/bulk', { params: { header: { 'Idempotency-Key': key } }, body: { action, ids: possible.map((run) => run.runId), dryRun: false } })),
@@ -58,11 +60,11 @@ export function BulkDialog({ action, ids, filters, onClose, onDone }: { action: 
       title={`${verb} runs`}
       action={plan.data ? `${verb} ${count} ${possible.length === 1 ? 'run' : 'runs'}` : verb}
       danger={action === 'cancel'}
-      busy={apply.isPending || plan.isPending}
-      disabledReason={plan.data && possible.length === 0 ? 'There is no run for which this is possible.' : undefined}
+      busy={apply.isPending || plan.isLoading}
+      disabledReason={disabledReason ?? (plan.data && possible.length === 0 ? 'There is no run for which this is possible.' : undefined)}
       error={apply.error}
     >
-      {plan.error ? <ErrorState error={plan.error} what="The server could not say what would happen." onRetry={() => void plan.refetch()} /> : !plan.data ? <SkeletonRows rows={2} /> : <Plan plan={plan.data} action={action} possible={possible.length} />}
+      {disabledReason ? <p>{disabledReason}</p> : plan.error ? <ErrorState error={plan.error} what="The server could not say what would happen." onRetry={() => void plan.refetch()} /> : !plan.data ? <SkeletonRows rows={2} /> : <Plan plan={plan.data} action={action} possible={possible.length} />}
     </ConfirmDialog>
   )
 }

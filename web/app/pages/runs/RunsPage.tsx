@@ -1,10 +1,10 @@
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Ban, GitCompareArrows, ListChecks, RotateCcw } from 'lucide-react'
-import { useEffect, useMemo, useState } from 'react'
+import { useCallback, useEffect, useMemo, useState } from 'react'
 import { useScope } from '~/api/session'
 import type { Run } from '~/api/types'
 import { useMinWidths } from '~/hooks/use-min-width'
-import { useUrlState } from '~/hooks/use-url-state'
+import { useUrlDialog, useUrlState } from '~/hooks/use-url-state'
 import { DataTable } from '~/table/DataTable'
 import { Button, buttonClass } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
@@ -17,7 +17,11 @@ import { BulkDialog, type BulkAction, VERBS } from './BulkDialog'
 import { runColumns } from './run-columns'
 import { bulkFilters, parseRunSearch, toRunFilters } from './run-filters'
 import { RunFilterBar } from './RunFilterBar'
+import { rangeOf, toggled } from './selection'
 import { useLiveRuns } from './use-live-runs'
+
+const BULK = ['cancel', 'resume'] as const satisfies readonly BulkAction[]
+const SELECTED = 'selected'
 
 export function RunsPage() {
   const [search, change] = useUrlState(parseRunSearch)
@@ -27,38 +31,50 @@ export function RunsPage() {
   // Other filters show other rows: nothing is selected that cannot be seen.
   const shown = JSON.stringify(search)
   useEffect(() => setSelected((known) => (known.size === 0 ? known : new Set())), [shown])
-  const [bulk, setBulk] = useState<BulkAction>()
+  const { dialog: bulk, of, open, close: closeBulk } = useUrlDialog(BULK)
+  // The address says that a dialog is about a selection, which a reload forgets: it is never about all of the filter then.
+  const isOfSelection = of === SELECTED
+  const hasSelected = selected.size > 0
+  const openBulk = useCallback((action: BulkAction) => open(action, hasSelected ? SELECTED : undefined), [open, hasSelected])
   const { allowed, reason } = useScope('admin:read')
   const write = useScope('agents:invoke')
   const navigate = useNavigate()
 
-  const toggle = useMemo(
-    () => (run: Run) =>
-      setSelected((known) => {
-        const next = new Set(known)
-        if (!next.delete(run.id)) next.add(run.id)
-        return next
-      }),
-    [],
+  // The row of the last change, where a range begins.
+  const [from, setFrom] = useState<string>()
+  const { rows } = runs
+  const toggle = useCallback(
+    (run: Run, isRange = false) => {
+      const ids = isRange && from ? rangeOf(rows.map(({ id }) => id), from, run.id) : [run.id]
+      setFrom(run.id)
+      setSelected((known) => toggled(known, ids, run.id))
+    },
+    [rows, from],
   )
+  const isAll = rows.length > 0 && rows.every(({ id }) => selected.has(id))
+  const toggleAll = useCallback(() => setSelected(new Set(isAll ? [] : rows.map(({ id }) => id))), [rows, isAll])
   const isWide = useMinWidths().lg
-  const columns = useMemo(() => runColumns(selected, toggle, isWide), [selected, toggle, isWide])
-  const open = (run: Run) => void navigate({ to: '/runs/$runId', params: { runId: run.id } })
+  const columns = useMemo(() => runColumns(selected, toggle, isWide, { isChecked: isAll, onToggle: toggleAll }), [selected, toggle, isWide, isAll, toggleAll])
+  const openRun = (run: Run) => void navigate({ to: '/runs/$runId', params: { runId: run.id } })
   const isFiltered = Object.values(search).some((value) => value !== undefined)
   const clear = () => change({ status: '', agent: '', reason: '', origin: '', since: '', until: '', root: '', q: '' })
-  const scope = selected.size > 0 ? formatCount(selected.size) : isFiltered ? 'all that match' : undefined
-  const unscoped = scope ? write.reason : 'Select runs or set a filter first.'
-  const reasonFor = (action: BulkAction) => unscoped ?? (selected.size > 0 || bulkFilters(action, filters) ? undefined : `The filter shows none of the runs that can be ${VERBS[action].done}.`)
+  const scope = hasSelected ? formatCount(selected.size) : isFiltered ? 'all that match' : undefined
+  const isEmpty = isFiltered && !runs.isLoading && !runs.error && runs.rows.length === 0 && !runs.hasMore
+  const reasonOfFilter = (action: BulkAction) =>
+    write.reason ?? (!isFiltered ? 'Select runs or set a filter first.' : isEmpty ? 'No run matches these filters.' : bulkFilters(action, filters) ? undefined : `The filter shows none of the runs that can be ${VERBS[action].done}.`)
+  const reasonFor = (action: BulkAction) => (hasSelected ? write.reason : reasonOfFilter(action))
   const [cancelReason, resumeReason] = [reasonFor('cancel'), reasonFor('resume')]
+  const dialogReason = (action: BulkAction) =>
+    !isOfSelection ? reasonOfFilter(action) : (write.reason ?? (hasSelected ? undefined : 'The runs that were selected are not known any more: select them again.'))
   useActions(
     useMemo(
       () => [
         { id: 'runs-failed', label: 'Show failed runs', group: 'On this page', disabledReason: reason, run: () => change({ status: 'failed' }) },
         { id: 'runs-waiting', label: 'Show runs that wait for a person', group: 'On this page', disabledReason: reason, run: () => change({ status: 'waiting' }) },
-        { id: 'runs-cancel', label: 'Cancel these runs…', group: 'On this page', disabledReason: reason ?? cancelReason, run: () => setBulk('cancel') },
-        { id: 'runs-resume', label: 'Resume these runs…', group: 'On this page', disabledReason: reason ?? resumeReason, run: () => setBulk('resume') },
+        { id: 'runs-cancel', label: 'Cancel these runs…', group: 'On this page', disabledReason: reason ?? cancelReason, run: () => openBulk('cancel') },
+        { id: 'runs-resume', label: 'Resume these runs…', group: 'On this page', disabledReason: reason ?? resumeReason, run: () => openBulk('resume') },
       ],
-      [change, reason, cancelReason, resumeReason],
+      [change, openBulk, reason, cancelReason, resumeReason],
     ),
   )
 
@@ -86,10 +102,10 @@ export function RunsPage() {
             ) : (
               <Button disabledReason="Select two runs first.">{compare}</Button>
             )}
-            <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={resumeReason} onClick={() => setBulk('resume')}>
+            <Button icon={<RotateCcw aria-hidden size={14} />} disabledReason={resumeReason} onClick={() => openBulk('resume')}>
               Resume{scope && ` ${scope}`}…
             </Button>
-            <Button icon={<Ban aria-hidden size={14} />} disabledReason={cancelReason} onClick={() => setBulk('cancel')}>
+            <Button icon={<Ban aria-hidden size={14} />} disabledReason={cancelReason} onClick={() => openBulk('cancel')}>
               Cancel{scope && ` ${scope}`}…
             </Button>
           </>
@@ -106,10 +122,10 @@ export function RunsPage() {
             {isFiltered ? 'Widen the period, or remove a filter.' : 'Runs appear here as soon as an agent is triggered, a workflow is dispatched, or somebody writes in a chat.'}
           </EmptyState>
         ) : (
-          <DataTable label="Runs" columns={columns} rows={runs.rows} rowKey={(run) => run.id} onOpen={open} isSelected={(run) => selected.has(run.id)} onToggle={toggle} hasMore={runs.hasMore} isLoadingMore={runs.isLoadingMore} onMore={runs.onMore} rowHeight={isWide ? 52 : 68} />
+          <DataTable label="Runs" columns={columns} rows={runs.rows} rowKey={(run) => run.id} onOpen={openRun} isSelected={(run) => selected.has(run.id)} onToggle={toggle} hasMore={runs.hasMore} isLoadingMore={runs.isLoadingMore} onMore={runs.onMore} rowHeight={isWide ? 52 : 68} />
         )}
       </div>
-      {bulk && <BulkDialog action={bulk} ids={[...selected]} filters={bulkFilters(bulk, filters) ?? filters} onClose={() => setBulk(undefined)} onDone={() => setSelected(new Set())} />}
+      {bulk && !runs.isLoading && <BulkDialog key={bulk} action={bulk} disabledReason={dialogReason(bulk)} ids={isOfSelection ? [...selected] : []} filters={bulkFilters(bulk, filters) ?? filters} onClose={closeBulk} onDone={() => setSelected(new Set())} />}
     </div>
   )
 }

@@ -57,27 +57,21 @@ function NameDialog({ search, names, onClose }: { search: Record<string, string>
     <Dialog
       open
       onClose={onClose}
+      onSubmit={save}
       title="Save these filters"
       size="sm"
       footer={
         <>
           <Button onClick={onClose}>Do not save</Button>
-          <Button variant="primary" disabledReason={name ? undefined : 'Give the view a name.'} onClick={save}>
+          <Button variant="primary" disabledReason={name ? undefined : 'Give the view a name.'} type="submit">
             Save the view
           </Button>
         </>
       }
     >
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          save()
-        }}
-      >
-        <Field label="Name" hint={names.includes(name) ? 'There is a view of this name. It will be replaced.' : 'It is kept in this browser.'}>
-          {(ids) => <Input {...ids} autoFocus maxLength={60} value={text} onChange={(event) => setText(event.target.value)} />}
-        </Field>
-      </form>
+      <Field label="Name" hint={names.includes(name) ? 'There is a view of this name. It will be replaced.' : 'It is kept in this browser.'}>
+        {(ids) => <Input {...ids} autoFocus maxLength={60} value={text} onChange={(event) => setText(event.target.value)} />}
+      </Field>
     </Dialog>
   )
 }

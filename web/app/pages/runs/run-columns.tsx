@@ -8,13 +8,13 @@ import { capitalised, shortId, words } from '~/util/format'
 import { askedText, isOver, outcomeText } from './run-text'
 
 /** In a narrow window, what a run was asked and what came of it stand below the name of its agent. */
-export function runColumns(selected: ReadonlySet<string>, toggle: (run: Run) => void, isWide: boolean): Column<Run>[] {
+export function runColumns(selected: ReadonlySet<string>, toggle: (run: Run, isRange?: boolean) => void, isWide: boolean, all: { isChecked: boolean; onToggle: () => void }): Column<Run>[] {
   return [
     {
       key: 'select',
-      head: <span className="sr-only">Selected</span>,
+      head: <input type="checkbox" aria-label="Select all runs that are loaded" checked={all.isChecked} onChange={all.onToggle} className="size-3.5 align-middle accent-accent" />,
       width: '20px',
-      cell: (run) => <input type="checkbox" checked={selected.has(run.id)} onChange={() => toggle(run)} aria-label={`Select the run ${shortId(run.id)} of ${run.agentName}`} className="size-3.5 align-middle accent-accent" />,
+      cell: (run) => <input type="checkbox" checked={selected.has(run.id)} onChange={({ nativeEvent }) => toggle(run, 'shiftKey' in nativeEvent && nativeEvent.shiftKey === true)} aria-label={`Select the run ${shortId(run.id)} of ${run.agentName}`} className="size-3.5 align-middle accent-accent" />,
     },
     {
       key: 'agent',

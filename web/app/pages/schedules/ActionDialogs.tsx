@@ -1,24 +1,25 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import type { Agent, Schemas } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { toast } from '~/ui/toast'
 import { randomKey } from '~/util/random-key'
 import { withoutTrigger } from './trigger-draft'
 import type { Trigger } from './triggers'
 
-type Props = { trigger: Trigger; onClose: () => void }
+type Props = { trigger: Trigger; disabledReason: string | undefined; onClose: () => void }
 
 /** Starts what a schedule starts, with its input and limits. The schedule itself goes on as before. */
-export function RunNowDialog({ trigger, onClose }: Props) {
+export function RunNowDialog({ trigger, disabledReason, onClose }: Props) {
   const navigate = useNavigate()
   const [key] = useState(randomKey)
   const schedule = trigger.schedule
   const header = { 'Idempotency-Key': key }
-  const start = useMutation({
+  const start = useMutationOnce({
     mutationFn: async () => {
       if (trigger.dispatch) {
         return unwrap<Schemas['StartedWorkflow']>(api.POST('/api/coordination/dispatch', { params: { header }, body: trigger.dispatch }) as never)
@@ -38,17 +39,17 @@ export function RunNowDialog({ trigger, onClose }: Props) {
     },
   })
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => start.mutate()} title={`Run ${trigger.title} now`} action={trigger.dispatch ? 'Start the workflow' : 'Start the run'} busy={start.isPending} error={start.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => start.mutate()} title={`Run ${trigger.title} now`} action={trigger.dispatch ? 'Start the workflow' : 'Start the run'} busy={start.isPending} error={start.error} disabledReason={disabledReason}>
       <p>It starts with the input and the limits of the schedule. The schedule keeps its next time, and this start is not listed among its firings.</p>
     </ConfirmDialog>
   )
 }
 
 /** Deletes the trigger of a workflow, or takes the trigger out of the definition of an agent. */
-export function DeleteTriggerDialog({ trigger, agents, onClose }: Props & { agents: Agent[] }) {
+export function DeleteTriggerDialog({ trigger, agents, disabledReason, onClose }: Props & { agents: Agent[] }) {
   const client = useQueryClient()
   const agent = agents.find((one) => one.id === trigger.agentId)
-  const remove = useMutation({
+  const remove = useMutationOnce({
     mutationFn: async () => {
       if (trigger.starts === 'workflow') await unwrap(api.DELETE('/api/admin/triggers/{name}', { params: { path: { name: trigger.title } } }))
       else if (agent) await unwrap(api.PATCH('/api/admin/agents/{agentId}', { params: { path: { agentId: agent.id } }, body: withoutTrigger(agent) }))
@@ -61,7 +62,7 @@ export function DeleteTriggerDialog({ trigger, agents, onClose }: Props & { agen
     },
   })
   return (
-    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Delete the trigger of ${trigger.title}`} action="Delete the trigger" danger busy={remove.isPending} error={remove.error}>
+    <ConfirmDialog open onClose={onClose} onConfirm={() => remove.mutate()} title={`Delete the trigger of ${trigger.title}`} action="Delete the trigger" danger busy={remove.isPending} error={remove.error} disabledReason={disabledReason}>
       <p>
         {trigger.starts === 'workflow' ? 'It fires no more. Workflows that it started go on.' : `${trigger.agentName} stays, and no longer starts by itself. Its runs go on.`}
         {agent?.product && ` An upgrade of ${agent.product} brings the trigger back.`}

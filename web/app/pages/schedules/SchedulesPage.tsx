@@ -5,7 +5,7 @@ import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { agentsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
-import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
+import { oneOf, type RawSearch, useUrlDialog, useUrlState } from '~/hooks/use-url-state'
 import { Button } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { EmptyState } from '~/ui/EmptyState'
@@ -22,21 +22,21 @@ import { eventRows, fixedReason, scheduleRows, type Trigger, triggersQuery } fro
 import { EventsTable, SchedulesTable } from './TriggerTables'
 
 const parse = (raw: RawSearch) => ({
-  dialog: oneOf(['new-schedule', 'new-event', 'edit', 'run', 'delete'], raw.dialog),
-  trigger: raw.trigger || undefined,
   /** The schedule that a run names as its origin. */
   item: raw.item || undefined,
   firings: oneOf(['pending', 'admitted', 'refused', 'skipped'], raw.firings),
   agent: raw.agent || undefined,
 })
+const DIALOGS = ['new-schedule', 'new-event', 'edit', 'run', 'delete'] as const
 
 export function SchedulesPage() {
   const [search, change] = useUrlState(parse)
+  const { dialog, of, open, close } = useUrlDialog(DIALOGS)
   const { allowed, reason } = useScope('agents:read')
-  const lacking = { write: useScope('agents:write').reason, invoke: useScope('agents:invoke').reason }
+  const createReason = useScope('agents:write').reason
+  const lacking = { write: createReason, invoke: useScope('agents:invoke').reason }
   const query = useQuery({ ...triggersQuery, enabled: allowed })
   const agents = useQuery({ ...agentsQuery, enabled: allowed }).data?.items ?? []
-  const createReason = lacking.write
   const client = useQueryClient()
   const enable = useMutation({
     // The key of a schedule is its id, which is unique where names are not.
@@ -49,28 +49,28 @@ export function SchedulesPage() {
   useActions(
     useMemo(
       () => [
-        { id: 'schedule-new', label: 'Create a schedule…', group: 'On this page', disabledReason: createReason, run: () => change({ dialog: 'new-schedule' }, { push: true }) },
-        { id: 'event-trigger-new', label: 'Create an event trigger…', group: 'On this page', disabledReason: createReason, run: () => change({ dialog: 'new-event' }, { push: true }) },
+        { id: 'schedule-new', label: 'Create a schedule…', group: 'On this page', disabledReason: createReason, run: () => open('new-schedule') },
+        { id: 'event-trigger-new', label: 'Create an event trigger…', group: 'On this page', disabledReason: createReason, run: () => open('new-event') },
       ],
-      [change, createReason],
+      [open, createReason],
     ),
   )
-  const close = () => change({ dialog: '', trigger: '' })
   const create = (
     <>
-      <Button icon={<Zap aria-hidden size={14} />} disabledReason={createReason} onClick={() => change({ dialog: 'new-event' }, { push: true })}>Create an event trigger</Button>
-      <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={createReason} onClick={() => change({ dialog: 'new-schedule' }, { push: true })}>Create a schedule</Button>
+      <Button icon={<Zap aria-hidden size={14} />} disabledReason={createReason} onClick={() => open('new-event')}>Create an event trigger</Button>
+      <Button variant="primary" icon={<Plus aria-hidden size={14} />} disabledReason={createReason} onClick={() => open('new-schedule')}>Create a schedule</Button>
     </>
   )
   const schedules = scheduleRows(query.data?.schedules ?? [])
   const events = eventRows(query.data?.events ?? [])
-  const chosen = [...schedules, ...events].find((one) => one.key === search.trigger)
+  const chosen = [...schedules, ...events].find((one) => one.key === of)
+  const fixed = (one: Trigger, what: 'edit' | 'delete') => fixedReason(one, what, agents, lacking)
   const table = {
     current: search.item,
-    fixed: (one: Trigger, change: 'edit' | 'delete') => fixedReason(one, change, agents, lacking),
+    fixed,
     lacking,
     onEnable: (trigger: Trigger, enabled: boolean) => enable.mutate({ trigger, enabled }),
-    onAct: (dialog: 'edit' | 'run' | 'delete', key: string) => change({ dialog, trigger: key }, { push: true }),
+    onAct: (what: 'edit' | 'run' | 'delete', key: string) => open(what, key),
   }
   return (
     <>
@@ -93,10 +93,10 @@ export function SchedulesPage() {
           <FiringsCard status={search.firings} agent={search.agent} agents={agents} schedules={schedules} onChange={change} />
         </div>
       )}
-      {(search.dialog === 'new-schedule' || search.dialog === 'new-event') && <TriggerDialog key={search.dialog} when={search.dialog === 'new-event' ? 'event' : 'schedule'} agents={agents} onClose={close} />}
-      {search.dialog === 'edit' && chosen && <TriggerDialog trigger={chosen} when={chosen.schedule ? 'schedule' : 'event'} agents={agents} onClose={close} />}
-      {search.dialog === 'run' && chosen && <RunNowDialog trigger={chosen} onClose={close} />}
-      {search.dialog === 'delete' && chosen && <DeleteTriggerDialog trigger={chosen} agents={agents} onClose={close} />}
+      {(dialog === 'new-schedule' || dialog === 'new-event') && <TriggerDialog key={dialog} when={dialog === 'new-event' ? 'event' : 'schedule'} agents={agents} onClose={close} />}
+      {dialog === 'edit' && chosen && <TriggerDialog trigger={chosen} when={chosen.schedule ? 'schedule' : 'event'} agents={agents} disabledReason={fixed(chosen, 'edit')} onClose={close} />}
+      {dialog === 'run' && chosen && <RunNowDialog trigger={chosen} disabledReason={lacking.invoke} onClose={close} />}
+      {dialog === 'delete' && chosen && <DeleteTriggerDialog trigger={chosen} agents={agents} disabledReason={fixed(chosen, 'delete')} onClose={close} />}
     </>
   )
 }

@@ -1,10 +1,11 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { otherProblem, problemAt } from '~/api/problems'
 import { useScope } from '~/api/session'
 import type { Agent } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
@@ -18,7 +19,7 @@ import { WorkflowFields } from './WorkflowFields'
 const FIELDS = ['trigger', 'config', 'dispatch', 'description', 'tasks', 'name', 'planner']
 
 /** Creates a trigger, or changes the one that is given. */
-export function TriggerDialog({ trigger, when, agents, onClose }: { trigger?: Trigger; when: Draft['when']; agents: Agent[]; onClose: () => void }) {
+export function TriggerDialog({ trigger, when, agents, disabledReason, onClose }: { trigger?: Trigger; when: Draft['when']; agents: Agent[]; disabledReason?: string | undefined; onClose: () => void }) {
   const client = useQueryClient()
   const [opened] = useState(trigger)
   const [draft, setDraft] = useState<Draft>(() => (trigger ? draftOf(trigger) : emptyDraft(when)))
@@ -26,7 +27,7 @@ export function TriggerDialog({ trigger, when, agents, onClose }: { trigger?: Tr
   const lacking = { write: useScope('agents:write').reason, invoke: useScope('agents:invoke').reason }
   const set = (change: Partial<Draft>) => setDraft((known) => ({ ...known, ...change }))
   const agent = agents.find((one) => one.id === draft.agentId)
-  const save = useMutation({
+  const save = useMutationOnce({
     mutationFn: async () => {
       if (draft.starts === 'workflow') await unwrap(api.PUT('/api/admin/triggers/{name}', { params: { path: { name: draft.name.trim() } }, body: workflowTrigger(draft, opened) }))
       else if (agent) await unwrap(api.PATCH('/api/admin/agents/{agentId}', { params: { path: { agentId: agent.id } }, body: agentChange(draft, agent) }))
@@ -39,6 +40,7 @@ export function TriggerDialog({ trigger, when, agents, onClose }: { trigger?: Tr
     },
   })
   const missing =
+    disabledReason ??
     saveReason(lacking) ??
     (draft.starts === 'agent'
       ? agent ? undefined : 'Choose an agent.'
@@ -50,9 +52,10 @@ export function TriggerDialog({ trigger, when, agents, onClose }: { trigger?: Tr
     <Dialog
       open
       onClose={onClose}
+      onSubmit={() => save.mutate()}
       title={opened ? `Edit the ${noun} of ${opened.title}` : draft.when === 'event' ? 'Create an event trigger' : 'Create a schedule'}
       description={draft.starts === 'agent' && agent?.trigger && !opened ? `${agent.name} has a trigger already (${agent.trigger}). Saving replaces it: an agent has one.` : undefined}
-      footer={<><Button onClick={onClose}>Discard</Button><Button variant="primary" busy={save.isPending} disabledReason={missing} onClick={() => save.mutate()}>Save the {noun}</Button></>}
+      footer={<><Button onClick={onClose}>Discard</Button><Button variant="primary" busy={save.isPending} disabledReason={missing} type="submit">Save the {noun}</Button></>}
     >
       <div className="grid gap-4">
         <div className="grid gap-4 sm:grid-cols-2">

@@ -1,5 +1,6 @@
 import { problemAt } from '~/api/problems'
 import { Field, Input, Select } from '~/ui/Field'
+import { NumberField } from '~/ui/NumberField'
 import type { Draft } from './trigger-draft'
 import { type EventKind, EVENTS } from './triggers'
 
@@ -55,9 +56,16 @@ function Events({ draft, set, error }: Props) {
           {(ids) => <Input {...ids} value={draft.labels} onChange={(event) => set({ labels: event.target.value })} />}
         </Field>
       )}
-      <Field label="Seconds to wait for more" hint="One run for all events of that time." problem={settingProblem(error, 'coalesce_seconds')}>
-        {(ids) => <Input {...ids} type="number" min="0" max="3600" value={draft.coalesceSeconds} placeholder={draft.event === 'on_entity_updated' ? '5' : '0'} onChange={(event) => set({ coalesceSeconds: event.target.value })} />}
-      </Field>
+      <NumberField
+        label="Seconds to wait for more"
+        hint="One run for all events of that time."
+        problem={settingProblem(error, 'coalesce_seconds')}
+        whole
+        most={3600}
+        placeholder={draft.event === 'on_entity_updated' ? '5' : '0'}
+        value={draft.coalesceSeconds}
+        onChange={(coalesceSeconds) => set({ coalesceSeconds })}
+      />
     </div>
   )
 }

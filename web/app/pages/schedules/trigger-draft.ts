@@ -13,7 +13,7 @@ export type Draft = {
   event: EventKind
   types: string
   labels: string
-  coalesceSeconds: string
+  coalesceSeconds: number | null
   input: string
   plan: 'goal' | 'tasks'
   goal: string
@@ -30,7 +30,7 @@ const EXAMPLE = [
 const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC'
 
 export const emptyDraft = (when: Draft['when']): Draft => ({
-  starts: 'agent', agentId: '', name: '', when, cron: '0 8 * * MON-FRI', timeZone: zone(), missed: 'once', event: 'on_entity_created', types: '', labels: '', coalesceSeconds: '', input: '', plan: 'goal', goal: '', tasks: EXAMPLE,
+  starts: 'agent', agentId: '', name: '', when, cron: '0 8 * * MON-FRI', timeZone: zone(), missed: 'once', event: 'on_entity_created', types: '', labels: '', coalesceSeconds: null, input: '', plan: 'goal', goal: '', tasks: EXAMPLE,
 })
 
 export function draftOf(trigger: Trigger): Draft {
@@ -42,7 +42,7 @@ export function draftOf(trigger: Trigger): Draft {
     name: trigger.starts === 'workflow' ? trigger.title : '',
     input: schedule?.input ?? event?.input ?? '',
     ...(schedule && { cron: schedule.cron, timeZone: schedule.timeZone, missed: schedule.missed }),
-    ...(event && { event: event.event, types: event.types.join(', '), labels: event.labels.join(', '), coalesceSeconds: event.coalesceSeconds ? String(event.coalesceSeconds) : '' }),
+    ...(event && { event: event.event, types: event.types.join(', '), labels: event.labels.join(', '), coalesceSeconds: event.coalesceSeconds || null }),
     ...(dispatch && { plan: dispatch.tasks ? 'tasks' : 'goal', goal: dispatch.description ?? '', tasks: dispatch.tasks ?? EXAMPLE }),
   }
 }
@@ -56,10 +56,10 @@ export function settingsOf(draft: Draft, before: Settings): Settings {
     const kept = pick(before, draft.starts === 'agent' ? ['context', 'max_steps', 'timeout_seconds'] : [])
     return { ...kept, ...shared, ...(draft.timeZone.trim() && { time_zone: draft.timeZone.trim() }), ...(draft.missed === 'skip' && { missed: 'skip' }) }
   }
-  const kept = pick(before, ['conditions', 'max_depth', ...(draft.starts === 'agent' ? ['max_concurrent'] : []), ...(draft.coalesceSeconds ? ['coalesce_by'] : [])])
+  const kept = pick(before, ['conditions', 'max_depth', ...(draft.starts === 'agent' ? ['max_concurrent'] : []), ...(draft.coalesceSeconds === null ? [] : ['coalesce_by'])])
   const types = list(draft.types)
   const labels = list(draft.labels)
-  return { ...kept, ...shared, ...(types.length > 0 && { types }), ...(labels.length > 0 && { labels }), ...(draft.coalesceSeconds && { coalesce_seconds: Number(draft.coalesceSeconds) }) }
+  return { ...kept, ...shared, ...(types.length > 0 && { types }), ...(labels.length > 0 && { labels }), ...(draft.coalesceSeconds !== null && { coalesce_seconds: draft.coalesceSeconds }) }
 }
 
 const pick = (from: Settings, names: string[]): Settings => Object.fromEntries(names.filter((name) => from[name] !== undefined && from[name] !== null).map((name) => [name, from[name]]))

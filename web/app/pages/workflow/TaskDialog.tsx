@@ -1,9 +1,10 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { agentsQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
@@ -30,7 +31,7 @@ export function TaskDialog({ action, task, workflowId, disabledReason, onClose }
   const agents = useQuery({ ...agentsQuery, enabled: readsAgents && action === 'reassign' }).data?.items ?? []
   const texts = TEXTS[action]
   const params = { path: { taskId: task.id } }
-  const apply = useMutation({
+  const apply = useMutationOnce({
     mutationFn: () => {
       const words = note.trim() || null
       if (action === 'retry') return unwrap(api.POST('/api/coordination/tasks/{taskId}/retry', { params, body: { note: words } }))
@@ -49,13 +50,14 @@ export function TaskDialog({ action, task, workflowId, disabledReason, onClose }
     <Dialog
       open
       onClose={onClose}
+      onSubmit={() => apply.mutate()}
       size="sm"
       title={`${texts.title} “${task.title}”`}
       description={texts.hint}
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant={action === 'skip' ? 'danger' : 'primary'} busy={apply.isPending} disabledReason={disabledReason ?? (action === 'reassign' && !agent ? 'Choose an agent first.' : undefined)} onClick={() => apply.mutate()}>
+          <Button variant={action === 'skip' ? 'danger' : 'primary'} busy={apply.isPending} disabledReason={disabledReason ?? (action === 'reassign' && !agent ? 'Choose an agent first.' : undefined)} type="submit">
             {texts.verb} the task
           </Button>
         </>

@@ -1,10 +1,11 @@
-import { useMutation, useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
 import type { Schemas } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Badge, Status } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { ErrorState, InlineError } from '~/ui/ErrorState'
@@ -77,7 +78,7 @@ function Said({ entry }: { entry: Entry }) {
       <p className="flex flex-wrap items-center gap-x-2 gap-y-1 text-xs text-text-2">
         <span className="font-medium text-text">{entry.agent}</span>
         {words(entry.entryType)}
-        {entry.round != null && `round ${entry.round}`}
+        {entry.round != null && ` round ${entry.round}`}
         {entry.option && <Badge tone={/^(APPROVED|APPROVE|PASS)/.test(entry.option) ? 'ok' : 'warn'}>{entry.option}</Badge>}
         {entry.runId && (
           <Link to="/runs/$runId" params={{ runId: entry.runId }} className="ml-auto rounded-sm text-accent-text hover:underline">
@@ -96,7 +97,7 @@ function Decide({ discussion, workflowId }: { discussion: Discussion; workflowId
   const [own, setOwn] = useState('')
   const [reason, setReason] = useState('')
   const escalation = discussion.escalation as { reason?: string; options?: string[] } | null | undefined
-  const decide = useMutation({
+  const decide = useMutationOnce({
     mutationFn: (decision: string) => unwrap(api.POST('/api/coordination/discussions/{discussionId}/decide', { params: { path: { discussionId: discussion.id } }, body: { decision, reason: reason.trim() || null } })),
     onSuccess: () => {
       toast('The discussion was decided.')

@@ -1,5 +1,6 @@
 // What a picture of tasks consists of.
 import { memo } from 'react'
+import { statusWord } from '~/ui/Badge'
 import { classes } from '~/util/classes'
 import { arrowPath, edgePath, type Layout, NODE, type Placed } from './layout'
 import { holdsEdge, type Region } from './region'
@@ -42,9 +43,9 @@ const cut = (text: string, length: number) => (text.length > length ? `${text.sl
 
 /** One task with its words. */
 export const Node = memo(({ placed: { id, x, y, index }, count, title, agent, attempts, status, isSelected }: NodeProps) => {
-  const { word, marks, dashed, card, icon } = TASK_LOOKS[status]
+  const { marks, dashed, card, icon } = TASK_LOOKS[status]
   const shortened = cut(title, 27)
-  const below = `${word}${agent ? ` · ${agent}` : ''}${attempts > 1 ? ` · ×${attempts}` : ''}`
+  const below = `${statusWord(status)}${agent ? ` · ${agent}` : ''}${attempts > 1 ? ` · ×${attempts}` : ''}`
   return (
     <g id={domId(id)} role="option" aria-selected={isSelected} aria-posinset={index + 1} aria-setsize={count} data-task={id} data-status={status} className="cursor-pointer">
       <rect x={x} y={y} width={NODE.width} height={NODE.height} rx="8" className={isSelected ? 'fill-selected stroke-accent' : card} strokeWidth={isSelected ? 2 : 1.25}>

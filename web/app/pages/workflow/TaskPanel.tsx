@@ -101,7 +101,9 @@ export function TaskPanel({ workflow, task, status, events, onClose, onSelect }:
               ['Judges', task.verdict === 'none' ? undefined : capitalised(task.verdict)],
               ['After', task.blockedBy.length > 0 && <Keys key="after" keys={task.blockedBy} onSelect={onSelect} />],
               ['Before', dependents.length > 0 && <Keys key="before" keys={dependents.map(({ key }) => key)} onSelect={onSelect} />],
-              ['Retries', `${Math.max(0, task.attempts - 1)} of ${task.maxRetries}`],
+              ['Attempts', formatCount(task.attempts)],
+              // A person may ask for an attempt beyond these.
+              ['Retries allowed', formatCount(task.maxRetries)],
               ['Tokens', spent && formatCount(spent.tokens)],
               ['Cost', spent && <Money key="cost" usd={spent.usd} />],
               [

@@ -1,9 +1,10 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { otherProblem, problemAt } from '~/api/problems'
 import { useScope } from '~/api/session'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { Dialog } from '~/ui/Dialog'
@@ -27,7 +28,7 @@ function useRefresh(workflowId: string) {
 
 export function CancelDialog({ workflow, disabledReason, onClose }: Props) {
   const refresh = useRefresh(workflow.id)
-  const cancel = useMutation({
+  const cancel = useMutationOnce({
     mutationFn: () => unwrap(api.POST('/api/coordination/workflows/{workflowId}/cancel', { params: { path: { workflowId: workflow.id } } })),
     onSuccess: () => {
       toast('The workflow was cancelled.')
@@ -90,7 +91,7 @@ export function ResumeDialog({ workflow, disabledReason, onClose }: Props) {
   const [amounts, setAmounts] = useState<Amounts>({ usd: '', tokens: '' })
   const [note, setNote] = useState('')
   const refused = useRefusedAmount(amounts, workflow.budget, undefined)
-  const resume = useMutation({
+  const resume = useMutationOnce({
     mutationFn: async () => {
       const [usd, tokens] = [amountOf(amounts.usd), amountOf(amounts.tokens)]
       // A budget in the request replaces the whole one, so a field that is left empty is sent as it is.
@@ -113,13 +114,14 @@ export function ResumeDialog({ workflow, disabledReason, onClose }: Props) {
     <Dialog
       open
       onClose={onClose}
+      onSubmit={() => resume.mutate()}
       size="sm"
       title="Resume the workflow"
       description={`${failed === 1 ? 'One failed or skipped task is' : `${failed} failed or skipped tasks are`} tried again. A limit that you give replaces the one so far.`}
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant="primary" busy={resume.isPending} disabledReason={disabledReason ?? refused} onClick={() => resume.mutate()}>
+          <Button variant="primary" busy={resume.isPending} disabledReason={disabledReason ?? refused} type="submit">
             Resume the workflow
           </Button>
         </>
@@ -144,7 +146,7 @@ export function BudgetDialog({ workflow, disabledReason, onClose }: Props) {
   const [amounts, setAmounts] = useState(before)
   const [reason, setReason] = useState('')
   const refused = useRefusedAmount(amounts, workflow.budget, null)
-  const change = useMutation({
+  const change = useMutationOnce({
     mutationFn: async () => {
       const now = await readLimit(workflow.id)
       const wanted = (unit: keyof Amounts) => (amounts[unit] === before[unit] ? (now[unit] ?? null) : amountOf(amounts[unit]))
@@ -160,13 +162,14 @@ export function BudgetDialog({ workflow, disabledReason, onClose }: Props) {
     <Dialog
       open
       onClose={onClose}
+      onSubmit={() => change.mutate()}
       size="sm"
       title="Change the budget"
       description="The workflow goes on meanwhile. What it has spent counts, and an empty field means no limit."
       footer={
         <>
           <Button onClick={onClose}>Keep as it is</Button>
-          <Button variant="primary" busy={change.isPending} disabledReason={disabledReason ?? refused} onClick={() => change.mutate()}>
+          <Button variant="primary" busy={change.isPending} disabledReason={disabledReason ?? refused} type="submit">
             Change the budget
           </Button>
         </>

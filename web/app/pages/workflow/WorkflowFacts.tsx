@@ -4,11 +4,15 @@ import { KeyValue } from '~/ui/KeyValue'
 import { Markdown } from '~/ui/Markdown'
 import { Duration, Money, RelativeTime } from '~/ui/Values'
 import { capitalised, formatCount, formatMoney, formatSpent, shortId } from '~/util/format'
-import type { Workflow } from './workflow-query'
+import { titleOf, type Workflow } from './workflow-query'
 
-/** What is said about the workflow as a whole: its result, its budget and where that went, its settings. */
+/** The heading of the page has room for a goal of this length in every window. */
+const FITS = 80
+
+/** What is said about the workflow as a whole: its goal, its result, its budget and where that went, its settings. */
 export function WorkflowFacts({ workflow }: { workflow: Workflow }) {
   const { budget, settings } = workflow
+  const description = workflow.description.trim()
   const agents = [...budget.byAgent].sort((a, b) => b.spent.tokens - a.spent.tokens)
   const most = Math.max(1, ...agents.map(({ spent }) => spent.tokens))
   return (
@@ -64,6 +68,12 @@ export function WorkflowFacts({ workflow }: { workflow: Workflow }) {
           ]}
         />
       </section>
+      {(description !== titleOf(workflow) || description.length > FITS) && (
+        <section>
+          <h2 className="mb-1 text-sm font-semibold">Goal</h2>
+          <p className="break-words whitespace-pre-wrap">{description}</p>
+        </section>
+      )}
     </div>
   )
 }

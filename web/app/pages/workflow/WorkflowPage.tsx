@@ -9,12 +9,12 @@ import { Rehearsal, Status } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
-import { PageHeader } from '~/ui/PageHeader'
+import { LongTitle, PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
 import { useActions } from '~/util/actions'
 import { classes } from '~/util/classes'
-import { formatCompact, formatMoney } from '~/util/format'
+import { formatCompact, formatCount, formatMoney } from '~/util/format'
 import { DecisionLog } from './DecisionLog'
 import { EscalationCard } from './EscalationCard'
 import { TaskGraph } from './TaskGraph'
@@ -24,7 +24,7 @@ import { useChangeReason } from './use-change-reason'
 import { useWorkflowEvents } from './use-workflow-events'
 import { BudgetDialog, CancelDialog, ResumeDialog } from './WorkflowDialogs'
 import { WorkflowFacts } from './WorkflowFacts'
-import { doneCount, isActive, isClosed, shownStatus, type Workflow, workflowQuery } from './workflow-query'
+import { doneCount, isActive, isClosed, shownStatus, titleOf, type Workflow, workflowQuery } from './workflow-query'
 
 const VIEWS = ['graph', 'list'] as const
 const parse = (raw: RawSearch) => ({ task: raw.task || undefined, view: oneOf(VIEWS, raw.view) })
@@ -44,8 +44,6 @@ export function WorkflowPage() {
   )
 }
 
-const firstLine = (text: string) => text.split('\n', 1)[0]!.slice(0, 140)
-
 function Loaded({ workflow }: { workflow: Workflow }) {
   const [search, change] = useUrlState(parse)
   const isOver = isClosed(workflow.status) || workflow.status === 'failed'
@@ -59,14 +57,14 @@ function Loaded({ workflow }: { workflow: Workflow }) {
   }, [workflow])
   const graphTasks = useMemo(() => workflow.tasks.map((task) => ({ ...task, status: statuses.get(task.key)! })), [workflow, statuses])
   const task = workflow.tasks.find(({ key }) => key === search.task)
-  const title = firstLine(workflow.description)
+  const title = titleOf(workflow)
 
   return (
     <>
       <PageHeader
         title={title}
         above={<Link to="/workflows" className="hover:underline">Workflows</Link>}
-        heading={<span className="break-words">{title}</span>}
+        heading={<LongTitle text={title} />}
         description={<Facts workflow={workflow} />}
         actions={<Actions workflow={workflow} />}
       />
@@ -75,7 +73,7 @@ function Loaded({ workflow }: { workflow: Workflow }) {
         <div className="flex min-h-0 min-w-0 flex-1 flex-col">
           <div role="toolbar" aria-label="View" className="flex items-center gap-1 border-b border-line px-3 py-1.5">
             <span className="mr-auto text-xs text-text-2">
-              {doneCount(workflow.tasks)} of {workflow.tasks.length} tasks done
+              {formatCount(doneCount(workflow.tasks))} of {formatCount(workflow.tasks.length)} tasks done
             </span>
             <Button size="sm" variant="ghost" aria-pressed={view === 'graph'} className={classes(view === 'graph' && 'bg-selected text-text!')} icon={<Waypoints aria-hidden size={14} />} onClick={() => change({ view: 'graph' })}>
               Picture
@@ -108,7 +106,7 @@ function Facts({ workflow }: { workflow: Workflow }) {
       <Status status={workflow.status} />
       {workflow.rehearsal && <Rehearsal />}
       <span>
-        {doneCount(workflow.tasks)} of {workflow.tasks.length} done
+        {formatCount(doneCount(workflow.tasks))} of {formatCount(workflow.tasks.length)} done
       </span>
       <span>
         {formatCompact(spent.tokens)} {limit.tokens != null && `of ${formatCompact(limit.tokens)} `}tokens

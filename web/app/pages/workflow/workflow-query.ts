@@ -13,6 +13,14 @@ export const workflowQuery = (workflowId: string) =>
     queryFn: ({ signal }) => unwrap(api.GET('/api/coordination/workflows/{workflowId}', { params: { path: { workflowId } }, signal })),
   })
 
+const MAX_TITLE = 240
+
+/** The first line of what is to be done. The page has the rest among the facts. */
+export function titleOf({ description }: Pick<Workflow, 'description'>): string {
+  const line = description.trim().split('\n', 1)[0]!.trim()
+  return line.length > MAX_TITLE ? `${line.slice(0, MAX_TITLE)}…` : line
+}
+
 /** Whether the dispatcher goes on with a workflow by itself. */
 export const isActive = (status: WorkflowStatus) => status === 'planning' || status === 'running'
 /** Whether nothing can be changed any more. */

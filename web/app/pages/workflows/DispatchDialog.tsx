@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useId, useMemo, useState } from 'react'
 import { api, unwrap } from '~/api/client'
@@ -6,6 +6,7 @@ import { ApiError } from '~/api/errors'
 import { keys } from '~/api/keys'
 import { agentsQuery } from '~/api/queries'
 import type { Schemas } from '~/api/types'
+import { useMutationOnce } from '~/hooks/use-mutation-once'
 import { Button } from '~/ui/Button'
 import { Dialog } from '~/ui/Dialog'
 import { InlineError } from '~/ui/ErrorState'
@@ -21,7 +22,7 @@ import { TaskFields } from './TaskFields'
 type Outcome = Schemas['CheckedWorkflow'] | Schemas['StartedWorkflow']
 
 /** Describe tasks or a goal, look at the plan of a dry run, and dispatch exactly what was checked. */
-export function DispatchDialog({ onClose }: { onClose: () => void }) {
+export function DispatchDialog({ disabledReason, onClose }: { disabledReason: string | undefined; onClose: () => void }) {
   const [draft, setDraft] = useState(emptyDraft)
   const [checkedText, setCheckedText] = useState<string>()
   const [idempotencyKey, setKey] = useState(randomKey)
@@ -31,14 +32,14 @@ export function DispatchDialog({ onClose }: { onClose: () => void }) {
   const own = useMemo(() => localProblems(draft), [draft])
   const text = JSON.stringify(draft)
 
-  const check = useMutation({
+  const check = useMutationOnce({
     mutationFn: async (value: Draft) => {
       if (localProblems(value).size > 0) throw new ApiError(400, 'invalid', [...localProblems(value).values()][0]!, [...localProblems(value)].map(([field, reason]) => ({ field, reason })))
       return (await unwrap<Outcome>(api.POST('/api/coordination/dispatch', { body: { ...toBody(value), dryRun: true } }))) as Schemas['CheckedWorkflow']
     },
     onSuccess: (_plan, value) => setCheckedText(JSON.stringify(value)),
   })
-  const start = useMutation({
+  const start = useMutationOnce({
     mutationFn: async () => (await unwrap<Outcome>(api.POST('/api/coordination/dispatch', { params: { header: { 'Idempotency-Key': idempotencyKey } }, body: { ...toBody(draft), dryRun: false } }))) as Schemas['StartedWorkflow'],
     onSuccess: ({ workflowId }) => {
       toast('The workflow was dispatched.')
@@ -62,13 +63,15 @@ export function DispatchDialog({ onClose }: { onClose: () => void }) {
     <Dialog
       open
       onClose={onClose}
+      // Enter in a field only checks: whoever presses it twice has not seen the plan.
+      onSubmit={() => check.mutate(draft)}
       size="lg"
       title="Dispatch a workflow"
       description={`Agents do the tasks in the order of what they depend on. ${isGoal ? 'An agent plans the tasks of a goal after the dispatch, so a check cannot show them.' : 'Nothing starts before you have seen the plan.'}`}
       footer={
         <>
           <Button onClick={onClose}>Close</Button>
-          <Button variant={isChecked ? 'secondary' : 'primary'} busy={check.isPending} onClick={() => check.mutate(draft)}>
+          <Button variant={isChecked ? 'secondary' : 'primary'} type="submit" busy={check.isPending} disabledReason={disabledReason}>
             {isGoal ? 'Check the goal' : 'Check the plan'}
           </Button>
           <Button variant={isChecked ? 'primary' : 'secondary'} busy={start.isPending} disabledReason={isChecked ? undefined : isGoal ? 'Check the goal first.' : 'Check the plan first.'} onClick={() => start.mutate()}>

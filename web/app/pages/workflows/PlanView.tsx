@@ -41,7 +41,10 @@ export function PlanView({ plan }: { plan: Schemas['CheckedWorkflow'] }) {
                 <Badge tone={task.agent ? 'run' : 'warn'}>{task.agent ?? 'No agent yet'}</Badge>
                 {!task.clear && <span className="text-xs text-text-2">a close choice</span>}
               </p>
-              <p className="pl-4 text-xs break-words text-text-2"><WithCode text={capitalised(task.reason)} /></p>
+              <p className="pl-4 text-xs break-words text-text-2">
+                {task.blockedBy.length > 0 ? `After ${task.blockedBy.map((key) => tasks.find((one) => one.key === key)?.title ?? key).join(', ')}. ` : plan.first.includes(task.key) && 'Starts at once. '}
+                <WithCode text={capitalised(task.reason)} />
+              </p>
             </li>
           )),
         )}

@@ -10,17 +10,19 @@ import { oneOf, type RawSearch, useUrlState } from '~/hooks/use-url-state'
 import { DataTable } from '~/table/DataTable'
 import { FilterBar, FilterSelect, FilterText } from '~/table/FilterBar'
 import { useRows } from '~/table/use-infinite'
+import { statusWord } from '~/ui/Badge'
 import { Button } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
 import { PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { useActions } from '~/util/actions'
-import { capitalised, formatCount } from '~/util/format'
+import { formatCount } from '~/util/format'
+import { importUntilLoaded } from '~/util/load-parts'
 import { DispatchDialog } from './DispatchDialog'
 import { workflowColumns } from './workflow-columns'
 
-const DemoDialog = lazy(() => import('../overview/DemoDialog').then((module) => ({ default: module.DemoDialog })))
+const DemoDialog = lazy(() => importUntilLoaded(() => import('../overview/DemoDialog')).then((module) => ({ default: module.DemoDialog })))
 
 const STATUSES = ['planning', 'running', 'escalated', 'completed', 'failed', 'cancelled'] as const
 const parse = (raw: RawSearch) => ({ status: oneOf(STATUSES, raw.status), q: raw.q?.slice(0, 200) || undefined, dispatch: oneOf(['new', 'demo'], raw.dispatch) })
@@ -48,8 +50,8 @@ export function WorkflowsPage() {
   useActions(
     useMemo(
       () => [
-        { id: 'workflow-dispatch', label: 'Dispatch a workflow…', group: 'On this page', disabledReason: reason ?? invoke.reason, run: () => change({ dispatch: 'new' }) },
-        { id: 'workflow-demo', label: 'Run the demo workflow…', group: 'On this page', disabledReason: reason ?? demoReason, run: () => change({ dispatch: 'demo' }) },
+        { id: 'workflow-dispatch', label: 'Dispatch a workflow…', group: 'On this page', disabledReason: reason ?? invoke.reason, run: () => change({ dispatch: 'new' }, { push: true }) },
+        { id: 'workflow-demo', label: 'Run the demo workflow…', group: 'On this page', disabledReason: reason ?? demoReason, run: () => change({ dispatch: 'demo' }, { push: true }) },
       ],
       [change, reason, invoke.reason, demoReason],
     ),
@@ -86,7 +88,7 @@ export function WorkflowsPage() {
       <div className="flex min-h-0 flex-1 flex-col overflow-hidden rounded-lg border border-line bg-surface shadow-card">
         <FilterBar isFiltered={isFiltered} onClear={clear} end={<span className="text-xs text-text-2">{formatCount(rows.length)}{hasMore && '+'} shown</span>}>
           <FilterText label="Search the workflows" placeholder="Search the goal" value={q} onChange={(next) => change({ q: next })} />
-          <FilterSelect label="Status" value={status} options={STATUSES.map((value) => ({ value, label: capitalised(value) }))} onChange={(next) => change({ status: next })} />
+          <FilterSelect label="Status" value={status} options={STATUSES.map((value) => ({ value, label: statusWord(value) }))} onChange={(next) => change({ status: next })} />
         </FilterBar>
         {query.error ? (
           <ErrorState error={query.error} what="The workflows could not be loaded." onRetry={() => void query.refetch()} />
@@ -100,10 +102,10 @@ export function WorkflowsPage() {
           <DataTable label="Workflows" columns={workflowColumns} rows={rows} rowKey={({ id }) => id} onOpen={({ id }) => void navigate({ to: '/workflows/$workflowId', params: { workflowId: id } })} hasMore={hasMore} isLoadingMore={isLoadingMore} onMore={onMore} rowHeight={isWide ? 42 : 52} />
         )}
       </div>
-      {dispatch === 'new' && <DispatchDialog onClose={close} />}
+      {dispatch === 'new' && <DispatchDialog disabledReason={invoke.reason} onClose={close} />}
       {dispatch === 'demo' && (
         <Suspense>
-          <DemoDialog onClose={close} />
+          <DemoDialog disabledReason={demoReason} onClose={close} />
         </Suspense>
       )}
     </div>
