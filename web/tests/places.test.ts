@@ -126,3 +126,21 @@ it('shows the shortcuts of every page', async () => {
   for (const text of ['Edit the input of the call', 'Deny, or cancel the workflow', 'Answer', 'Search', 'Stop the answer']) await shortcuts.getByText(text, { exact: true }).waitFor()
   await context.close()
 })
+
+it('keeps a menu of the top bar at its button while the page is scrolled', async () => {
+  const { page, context, misbehaviour } = await visit(desk.browser, desk.server, { size: 'narrow' })
+  await page.goto(desk.server.url)
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await page.getByRole('button', { name: 'Theme' }).click()
+  const menu = page.getByRole('menu', { name: 'Theme' })
+  await menu.waitFor()
+  const places = await menu.evaluate((element) => {
+    const before = element.getBoundingClientRect().top
+    scrollBy({ top: 60, behavior: 'instant' })
+    return { before, after: element.getBoundingClientRect().top, scrolled: scrollY }
+  })
+  expect(places.scrolled).toBe(60)
+  expect(places.after).toBe(places.before)
+  misbehaviour.check()
+  await context.close()
+})

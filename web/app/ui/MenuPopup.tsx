@@ -9,7 +9,8 @@ export default function MenuPopup({ trigger, items, label, side = 'bottom', alig
     <Base.Root modal={false} defaultOpen>
       <Base.Trigger render={trigger} />
       <Base.Portal>
-        <Base.Positioner side={side} align={align} sideOffset={4} className="z-50">
+        {/* A menu of the bar at the top stays where it is while the page below it is scrolled, so a click meets its item. */}
+        <Base.Positioner positionMethod="fixed" side={side} align={align} sideOffset={4} className="z-50">
           <Base.Popup aria-label={label} className="animate-rise min-w-44 max-w-80 rounded-lg border border-line bg-raised p-1 shadow-pop outline-none">
             {items.map((item, index) => (
               <Base.Item
