@@ -1,5 +1,5 @@
 import { type QueryClient, queryOptions, useQuery } from '@tanstack/react-query'
-import { api, unwrap } from './client'
+import { api, reportUnauthorized, unwrap } from './client'
 import { ApiError } from './errors'
 import { keys } from './keys'
 import type { Scope, Session } from './types'
@@ -8,12 +8,14 @@ import type { Scope, Session } from './types'
 export const sessionQuery = queryOptions({
   queryKey: keys.session,
   staleTime: 5 * 60_000,
-  queryFn: async (): Promise<Session | null> => {
+  queryFn: async ({ client }): Promise<Session | null> => {
     try {
       return await unwrap(api.GET('/api/session'))
     } catch (error) {
-      if (error instanceof ApiError && error.status === 401) return null
-      throw error
+      if (!(error instanceof ApiError && error.status === 401)) throw error
+      // This request may be the first one that is refused after a login has ended, and then it says so.
+      if (client.getQueryData(keys.session)) reportUnauthorized()
+      return null
     }
   },
 })
