@@ -213,7 +213,7 @@ it('resumes with a larger budget, shows a refused one at its field, and cancels'
 it('changes the budget of a workflow at work, and shows a refused one at its field', async () => {
   const { id, page, dialog, context, misbehaviour } = await openBudget([400])
   await dialog.getByLabel('Budget in tokens').fill('50.5')
-  await dialog.getByText('Tokens are a whole number.').waitFor()
+  await dialog.getByText('A budget is a whole number above zero, such as 90 or 90,000.').waitFor()
   await dialog.getByLabel('Budget in tokens').fill('50000')
   await dialog.getByLabel('Budget in dollars').fill('2000000000')
   await dialog.getByRole('button', { name: 'Change the budget' }).click()

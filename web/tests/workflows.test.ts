@@ -100,7 +100,7 @@ it('shows problems at their fields, then the plan, then dispatches exactly that'
   await dialog.getByLabel('Model').fill('rehearsal/steady')
   await dialog.getByLabel('Budget, tokens').fill('many')
   await dialog.getByRole('button', { name: 'Check the plan' }).click()
-  await dialog.getByText('This has to be a number above zero.').first().waitFor()
+  await dialog.getByText(/number above zero is needed/).first().waitFor()
   await dialog.getByLabel('Budget, tokens').fill('50,000')
   await dialog.getByRole('button', { name: 'Check the plan' }).click()
   const plan = dialog.getByRole('region', { name: 'Plan' })

@@ -21,14 +21,14 @@ type Props = AmountRules & {
 export function NumberField({ label, hint, problem, placeholder, value, onChange, onBroken, ...rules }: Props) {
   const [text, setText] = useState(() => amountText(value))
   const input = useRef<HTMLInputElement>(null)
-  const number = amountOf(text)
+  const number = amountOf(text, rules.whole)
   const wrong = amountProblem(text, rules)
   // What is typed stays as it is, until somebody else sets another number.
   const shown = wrong !== undefined || number === (value ?? null) ? text : amountText(value)
   useEffect(() => input.current?.setCustomValidity(wrong ?? ''), [wrong])
   const change = (next: string) => {
     setText(next)
-    const read = amountOf(next)
+    const read = amountOf(next, rules.whole)
     onBroken?.(Number.isNaN(read))
     if (!Number.isNaN(read)) onChange(read)
   }

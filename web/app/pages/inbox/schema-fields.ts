@@ -34,7 +34,8 @@ export function valueOf(fields: SchemaField[], texts: Record<string, string>): R
     const text = texts[name] ?? ''
     if (kind === 'boolean') value[name] = text === 'true'
     else if (text === '' && !isRequired) continue
-    else if (kind === 'number' || kind === 'integer') value[name] = numberOf(text) ?? text
+    // `90.000` may be meant as 90,000, so the server refuses it as a text.
+    else if (kind === 'number' || (kind === 'integer' && !text.includes('.'))) value[name] = numberOf(text) ?? text
     else value[name] = text
   }
   return value

@@ -3,7 +3,7 @@ import { formatCount, formatSpent } from '~/util/format'
 import { allowsMore, amountHint, amountProblem } from './budget'
 
 it('demands whole tokens, and numbers above zero', () => {
-  expect(amountProblem('1.5', 'tokens')).toBe('Tokens are a whole number.')
+  for (const text of ['1.5', '90.000']) expect(amountProblem(text, 'tokens')).toBe('A budget is a whole number above zero, such as 90 or 90,000.')
   expect(amountProblem('1.5', 'usd')).toBeUndefined()
   for (const text of ['0', 'much', '-1', '1,5', 'Infinity']) expect(amountProblem(text, 'usd')).toBe('A budget is a number above zero, such as 2.5 or 90,000.')
   for (const text of ['', '90,000']) expect(amountProblem(text, 'tokens')).toBeUndefined()

@@ -3,10 +3,9 @@ import { amountOf } from '~/util/amount'
 
 /** Why an amount cannot be sent; the API checks the rest. Tokens are counted in whole ones. */
 export function amountProblem(text: string, unit: 'usd' | 'tokens'): string | undefined {
-  const value = amountOf(text)
-  if (value === null) return undefined
-  if (!(value > 0)) return 'A budget is a number above zero, such as 2.5 or 90,000.'
-  return unit === 'tokens' && !Number.isInteger(value) ? 'Tokens are a whole number.' : undefined
+  const whole = unit === 'tokens'
+  const value = amountOf(text, whole)
+  return value === null || value > 0 ? undefined : `A budget is a ${whole ? 'whole ' : ''}number above zero, such as ${whole ? 90 : 2.5} or 90,000.`
 }
 
 /** What a hint says about an amount: what is spent of the limit so far, or what follows from the new limit. */

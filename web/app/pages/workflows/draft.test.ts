@@ -24,6 +24,7 @@ it('finds problems at their fields', () => {
   expect(problemAt(problems, 'tasks[1].blockedBy')).toBe('there is no task `zz`')
   expect(problemAt(problems, 'tasks[1].title')).toBeUndefined()
   expect(localProblems({ ...emptyDraft(), budgetUsd: 'much' }).has('budgetUsd')).toBe(true)
+  expect([...localProblems({ ...emptyDraft(), budgetUsd: '2.5', budgetTokens: '90.000', maxConcurrent: '2.0' }).keys()]).toEqual(['budgetTokens', 'maxConcurrent'])
 })
 
 it('makes keys of letters and digits', () => {

@@ -43,7 +43,7 @@ export const parseModel = (text: string): DispatchBody['model'] => {
   return name.length > 0 ? { provider, name: name.join('/') } : { name: provider }
 }
 
-const number = (text: string) => amountOf(text) ?? undefined
+const number = (text: string, whole?: boolean) => amountOf(text, whole) ?? undefined
 
 const withoutEmpty = (body: DispatchBody): DispatchBody => Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined && value !== null && value !== '')) as DispatchBody
 
@@ -83,8 +83,9 @@ export function localProblems(draft: Draft): Problems {
     return found
   }
   for (const field of ['budgetUsd', 'budgetTokens', 'maxConcurrent'] as const) {
-    const value = number(draft[field])
-    if (value !== undefined && !(value > 0)) found.set(field, 'This has to be a number above zero.')
+    const whole = field !== 'budgetUsd'
+    const value = number(draft[field], whole)
+    if (value !== undefined && !(value > 0)) found.set(field, `A ${whole ? 'whole ' : ''}number above zero is needed, such as ${whole ? 90 : 2.5} or 90,000.`)
   }
   return found
 }
