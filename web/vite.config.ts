@@ -42,8 +42,19 @@ const shortIcons: Plugin = {
 
 const app = (path: string) => fileURLToPath(new URL(`./app${path}`, import.meta.url))
 
+// Vite's own function preloads with `<link>`; a preload that fails is kept by Chromium as a failed import is.
+const fetchThenImport: Plugin = {
+  name: 'fetch-then-import',
+  apply: 'build',
+  enforce: 'pre',
+  load: {
+    filter: { id: /^\0vite\/preload-helper/ },
+    handler: () => `export { fetchThenImport as __vitePreload } from ${JSON.stringify(app('/util/fetch-then-import.ts'))}`,
+  },
+}
+
 export default defineConfig({
-  plugins: [react(), tailwindcss(), shortIcons],
+  plugins: [fetchThenImport, react(), tailwindcss(), shortIcons],
   resolve: { alias: [{ find: '~', replacement: app('') }, { find: /^events$/, replacement: app('/pages/graph/explore/events.ts') }] },
   server: { proxy },
   preview: { proxy },

@@ -50,3 +50,29 @@ it('opens every page while the server is away, once they were loaded', async () 
   await page.getByRole('heading', { level: 1, name: 'Audit' }).waitFor()
   await context.close()
 })
+
+it('loads what was opened while a killed server was away, when it is back', { timeout: 120_000 }, async () => {
+  const { page, context } = await visit(all.browser, all.server)
+  const other = await context.newPage()
+  for (const one of [page, other]) {
+    await one.addInitScript(() => Object.assign(window, { requestIdleCallback: () => 0 }))
+    await one.goto(`${all.server.url}/workflows`)
+    await one.getByRole('button', { name: 'Run the demo…' }).first().waitFor()
+  }
+  let loads = 0
+  page.on('load', () => loads++)
+  await all.server.kill()
+  // Chromium keeps imports that failed, so pressing again and waiting have to lead to requests all the same.
+  const demo = other.getByRole('button', { name: 'Run the demo…' }).first()
+  await demo.click()
+  await other.getByRole('status').filter({ hasText: 'it opens when the server is back' }).waitFor()
+  await page.getByRole('navigation').first().getByRole('link', { name: 'Audit' }).click()
+  const failure = page.getByRole('alert').filter({ hasText: 'The server cannot be reached' })
+  await failure.getByRole('button', { name: 'Try again' }).click()
+  await failure.waitFor()
+  await all.server.restart()
+  await page.getByRole('heading', { level: 1, name: 'Audit' }).waitFor()
+  await other.getByRole('dialog', { name: 'Run the demo workflow' }).waitFor()
+  expect(loads).toBe(0)
+  await context.close()
+})

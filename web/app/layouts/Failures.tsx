@@ -6,6 +6,7 @@ import { buttonClass } from '~/ui/Button'
 import { EmptyState } from '~/ui/EmptyState'
 import { ErrorState } from '~/ui/ErrorState'
 import { PageHeader } from '~/ui/PageHeader'
+import { reload } from '~/util/load-parts'
 
 export function NotFound() {
   return (
@@ -54,8 +55,8 @@ export function PageFailure({ error }: { error: unknown }) {
   const again = async () => {
     const version = await servedVersion()
     if (version === 'unreachable') setAway(true)
-    else if (isUnreachable(error) && version === 'same') await router.invalidate()
-    else location.reload()
+    else if (isUnreachable(error)) await router.invalidate()
+    else await reload()
   }
   useEffect(() => {
     if (!isAway) return
@@ -70,6 +71,6 @@ export function PageFailure({ error }: { error: unknown }) {
   return isAway ? (
     <ErrorState error={ApiError.unreachable()} what="The server cannot be reached, so this page could not be loaded." onRetry={() => void again()} />
   ) : (
-    <ErrorState error={error} what="This page could not be shown." onRetry={() => void again()} />
+    <ErrorState error={error} what="This page could not be shown." onRetry={() => void again()} retry="Reload" />
   )
 }

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Outlet, useNavigate, useRouter, useSearch } from '@tanstack/react-router'
-import { type ComponentType, lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { type ComponentType, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { flushSync } from 'react-dom'
 import { api, currentProject, setCurrentProject, unwrap } from '~/api/client'
 import { isMissing } from '~/api/errors'
@@ -15,7 +15,8 @@ import type { RawSearch } from '~/hooks/use-url-state'
 import { toast } from '~/ui/toast'
 import { useActions } from '~/util/actions'
 import { loadPagesWhenIdle } from '~/util/lazy-page'
-import { importOrTell, REPLACED } from '~/util/load-parts'
+import { lazyPart } from '~/util/lazy-part'
+import { REPLACED } from '~/util/load-parts'
 import { setTheme } from '~/util/theme'
 import { NoProject } from './Failures'
 import { LeaveGuard } from './LeaveGuard'
@@ -29,7 +30,7 @@ const loadPalette = () => import('./Palette').then((module) => (Palette = module
 /** Keys belong to the palette while it is loaded. For longer than this, they do not. */
 const PALETTE_MS = 10_000
 const inTime = () => Promise.race([loadPalette(), new Promise<never>((_, fail) => setTimeout(fail, PALETTE_MS))])
-const ShortcutsDialog = lazy(() => importOrTell<{ default: ComponentType<PaletteProps> }>(() => import('./ShortcutsDialog'), { default: () => null }))
+const ShortcutsDialog = lazyPart(() => import('./ShortcutsDialog').then((module) => module.default))
 
 /** Moves the focus to the heading of a new page. */
 function useHeadingFocus() {
@@ -180,9 +181,7 @@ export function Shell() {
           {isUnknown && project ? <NoProject project={project} isBound={Boolean(session?.project)} /> : <Outlet key={project ?? ''} />}
         </main>
       </div>
-      <Suspense>
-        {shortcuts && <ShortcutsDialog onClose={() => setShortcuts(false)} />}
-      </Suspense>
+      {shortcuts && <ShortcutsDialog onClose={() => setShortcuts(false)} />}
       <LeaveGuard />
       {palette.isOpen && Palette && <Palette onClose={palette.close} />}
     </div>

@@ -1,12 +1,12 @@
 import { Keyboard, LogOut, Menu as MenuIcon, Monitor, Moon, Search, Sun, User } from 'lucide-react'
-import { type ComponentType, lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import { useConnectionState } from '~/api/events'
 import { useSession } from '~/api/session'
 import { IconButton } from '~/ui/Button'
 import { Menu } from '~/ui/Menu'
 import { Tooltip } from '~/ui/Tooltip'
 import { classes } from '~/util/classes'
-import { importOrTell } from '~/util/load-parts'
+import { lazyPart } from '~/util/lazy-part'
 import { setTheme, type ThemeChoice, useTheme } from '~/util/theme'
 
 const THEMES: [ThemeChoice, string, typeof Sun][] = [
@@ -50,7 +50,7 @@ function Connection() {
   )
 }
 
-const Drawer = lazy(() => importOrTell<{ default: ComponentType<{ onClose: () => void }> }>(() => import('./Drawer'), { default: () => null }))
+const Drawer = lazyPart(() => import('./Drawer').then((module) => module.default))
 
 /** The button that opens the navigation where the window is too narrow for the sidebar. */
 function DrawerButton() {
@@ -60,11 +60,7 @@ function DrawerButton() {
       <button type="button" aria-label="Open the navigation" aria-haspopup="dialog" onClick={() => setOpen(true)} className="grid size-8 place-items-center rounded-md text-text-2 hover:bg-hover lg:hidden">
         <MenuIcon aria-hidden size={18} />
       </button>
-      {open && (
-        <Suspense>
-          <Drawer onClose={() => setOpen(false)} />
-        </Suspense>
-      )}
+      {open && <Drawer onClose={() => setOpen(false)} />}
     </>
   )
 }

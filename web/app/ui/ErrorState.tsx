@@ -31,7 +31,7 @@ function Details({ error }: { error: ApiError }) {
 }
 
 /** What failed, why, and what to do. `what` completes "… could not be loaded", or is a whole sentence. */
-export function ErrorState({ error, what, onRetry }: { error: unknown; what: string; onRetry?: () => void }) {
+export function ErrorState({ error, what, onRetry, retry = 'Try again' }: { error: unknown; what: string; onRetry?: () => void; /** The label of the button. */ retry?: string }) {
   const message = error instanceof Error ? error.message : String(error)
   return (
     <div role="alert" className="m-4 rounded-lg border border-line bg-fail-soft p-4">
@@ -44,7 +44,7 @@ export function ErrorState({ error, what, onRetry }: { error: unknown; what: str
       {error instanceof ApiError && <Details error={error} />}
       {onRetry && (
         <Button size="sm" className="mt-3" onClick={onRetry}>
-          Try again
+          {retry}
         </Button>
       )}
     </div>

@@ -1,9 +1,7 @@
 import { type ComponentType, type ReactNode, use } from 'react'
 import { ApiError } from '~/api/errors'
 import { servedVersion } from '~/api/served-version'
-import { hasDrafts } from '~/hooks/use-draft'
-import { hasUnsaved } from '~/hooks/use-unsaved'
-import { importAgain, OtherFiles } from './load-parts'
+import { importAgain, isWritten, OtherFiles } from './load-parts'
 
 /** A failure is shown for as long as it takes to draw it; whoever opens the page later causes another attempt. */
 const FAILED_FOR_MS = 3_000
@@ -22,7 +20,7 @@ let isReloading = false
 
 /** Loads the files of another version for a page that was opened, unless that would lose what somebody wrote. Returns whether it does. */
 function reloads(): boolean {
-  if (isReloaded() || hasUnsaved('dialog') || hasUnsaved('page') || hasDrafts()) return false
+  if (isReloaded() || isWritten()) return false
   if (!isReloading) location.reload()
   isReloading = true
   return true

@@ -1,5 +1,7 @@
 // Loads the parts of the program that are files of their own, while the server may be away.
 import { servedVersion } from '~/api/served-version'
+import { hasDrafts } from '~/hooks/use-draft'
+import { askToDiscard, hasUnsaved } from '~/hooks/use-unsaved'
 import { toast } from '~/ui/toast'
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
@@ -11,6 +13,14 @@ export class OtherFiles extends Error {
   constructor() {
     super('the server was replaced by another version: reload the page')
   }
+}
+
+/** Whether anything is written that a reload would lose. */
+export const isWritten = () => hasUnsaved('dialog') || hasUnsaved('page') || hasDrafts()
+
+/** Reloads the page, after a question if that loses what is written. */
+export async function reload() {
+  if (!isWritten() || (await askToDiscard())) location.reload()
 }
 
 /** Imports a file, and again after each of the pauses if that fails. */
@@ -25,7 +35,7 @@ export async function importAgain<T>(importer: () => Promise<T>, pauses: readonl
   return importer()
 }
 
-const LONGEST = 15_000
+const LONGEST = 5_000
 
 /** Imports a file however long the server is away, and fails with `OtherFiles` when it never comes. */
 export async function importUntilLoaded<T>(importer: () => Promise<T>): Promise<T> {

@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Check, Play, X } from 'lucide-react'
-import { Fragment, lazy, type ReactNode, Suspense, useEffect } from 'react'
+import { Fragment, type ReactNode, useEffect } from 'react'
 import { api, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import { diagnosticsQuery, recentRunsQuery, workflowsQuery } from '~/api/queries'
@@ -11,7 +11,7 @@ import { useUrlDialog } from '~/hooks/use-url-state'
 import { Button, IconButton } from '~/ui/Button'
 import { Card } from '~/ui/Card'
 import { Skeleton } from '~/ui/Skeleton'
-import { importUntilLoaded } from '~/util/load-parts'
+import { lazyPart } from '~/util/lazy-part'
 import { toast } from '~/ui/toast'
 import { classes } from '~/util/classes'
 import { noteFirstSteps, useFirstSteps } from '~/util/first-steps'
@@ -20,7 +20,7 @@ import { GOAL } from './demo'
 
 const DIALOGS = ['demo'] as const
 const loadDemo = () => import('./DemoDialog')
-const DemoDialog = lazy(() => importUntilLoaded(loadDemo).then((module) => ({ default: module.DemoDialog })))
+const DemoDialog = lazyPart(() => loadDemo().then((module) => module.DemoDialog))
 
 /**
  * How far the first steps are; a step that is not known yet is undefined. The guide begins in a project without runs, or
@@ -101,7 +101,7 @@ export function FirstVisitCard() {
           )}
         </Step>
       </ol>
-      {dialog && <Suspense fallback={null}><DemoDialog disabledReason={demoReason} onClose={close} /></Suspense>}
+      {dialog && <DemoDialog disabledReason={demoReason} onClose={close} />}
     </Card>
   )
 }

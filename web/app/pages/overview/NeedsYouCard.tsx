@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { CircleHelp, Gavel, Hand, InboxIcon, TriangleAlert } from 'lucide-react'
-import { lazy, Suspense } from 'react'
 import { pendingQuery } from '~/api/queries'
 import { useScope } from '~/api/session'
 import type { InboxItem } from '~/api/types'
@@ -15,14 +14,14 @@ import { ErrorState } from '~/ui/ErrorState'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
 import { capitalised } from '~/util/format'
-import { importUntilLoaded } from '~/util/load-parts'
+import { lazyPart } from '~/util/lazy-part'
 import { shortTitle } from '~/util/short-text'
 import { CardLink } from './CardLink'
 
 const ICONS: Partial<Record<InboxItem['kind'], typeof Hand>> = { approval: Hand, question: CircleHelp, discussion: Gavel, escalation: TriangleAlert }
 const SHOWN = 6
 
-const DecideDialog = lazy(() => importUntilLoaded(() => import('./DecideDialog')))
+const DecideDialog = lazyPart(() => import('./DecideDialog').then((module) => module.default))
 const MODES = ['approve', 'deny'] as const
 
 /** Approvals, questions, discussions and escalations that wait for a person, the oldest first. */
@@ -53,11 +52,7 @@ export function NeedsYouCard() {
           ))}
         </ul>
       )}
-      {mode && of && allowed && (
-        <Suspense>
-          <DecideDialog key={of} id={of} mode={mode} onClose={close} />
-        </Suspense>
-      )}
+      {mode && of && allowed && <DecideDialog key={of} id={of} mode={mode} onClose={close} />}
     </Card>
   )
 }

@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Ban, FlaskConical, GitCompareArrows, RotateCcw, Undo2 } from 'lucide-react'
-import { lazy, Suspense, useMemo } from 'react'
+import { useMemo } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
@@ -12,12 +12,12 @@ import { ConfirmDialog } from '~/ui/ConfirmDialog'
 import { toast } from '~/ui/toast'
 import { useActions } from '~/util/actions'
 import { words } from '~/util/format'
-import { importUntilLoaded } from '~/util/load-parts'
+import { lazyPart } from '~/util/lazy-part'
 import { ResumeDialog } from './ResumeDialog'
 import { RevertDialog } from './RevertDialog'
 import { isOver, type RunDetail } from './run-queries'
 
-const SaveTestDialog = lazy(() => importUntilLoaded(() => import('./SaveTestDialog')).then((module) => ({ default: module.SaveTestDialog })))
+const SaveTestDialog = lazyPart(() => import('./SaveTestDialog').then((module) => module.SaveTestDialog))
 
 const DIALOGS = ['cancel', 'resume', 'revert', 'test'] as const
 
@@ -69,11 +69,7 @@ export function RunActions({ run }: { run: RunDetail }) {
       </Button>
       {dialog === 'cancel' && <CancelDialog run={run} disabledReason={cancelReason} onClose={close} />}
       {dialog === 'resume' && <ResumeDialog run={run} disabledReason={resumeReason} onClose={close} />}
-      {dialog === 'test' && !testReason && (
-        <Suspense>
-          <SaveTestDialog run={run} onClose={close} />
-        </Suspense>
-      )}
+      {dialog === 'test' && !testReason && <SaveTestDialog run={run} onClose={close} />}
       {dialog === 'revert' && <RevertDialog run={run} disabledReason={revertReason} onClose={close} />}
     </>
   )

@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { Play, Plus, Waypoints } from 'lucide-react'
-import { lazy, Suspense, useMemo } from 'react'
+import { useMemo } from 'react'
 import { api, unwrapPage } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
@@ -18,11 +18,11 @@ import { PageHeader } from '~/ui/PageHeader'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { useActions } from '~/util/actions'
 import { formatCount } from '~/util/format'
-import { importUntilLoaded } from '~/util/load-parts'
+import { lazyPart } from '~/util/lazy-part'
 import { DispatchDialog } from './DispatchDialog'
 import { workflowColumns } from './workflow-columns'
 
-const DemoDialog = lazy(() => importUntilLoaded(() => import('../overview/DemoDialog')).then((module) => ({ default: module.DemoDialog })))
+const DemoDialog = lazyPart(() => import('../overview/DemoDialog').then((module) => module.DemoDialog))
 
 const STATUSES = ['planning', 'running', 'escalated', 'completed', 'failed', 'cancelled'] as const
 const parse = (raw: RawSearch) => ({ status: oneOf(STATUSES, raw.status), q: raw.q?.slice(0, 200) || undefined, dispatch: oneOf(['new', 'demo'], raw.dispatch) })
@@ -103,11 +103,7 @@ export function WorkflowsPage() {
         )}
       </div>
       {dispatch === 'new' && <DispatchDialog disabledReason={invoke.reason} onClose={close} />}
-      {dispatch === 'demo' && (
-        <Suspense>
-          <DemoDialog disabledReason={demoReason} onClose={close} />
-        </Suspense>
-      )}
+      {dispatch === 'demo' && <DemoDialog disabledReason={demoReason} onClose={close} />}
     </div>
   )
 }
