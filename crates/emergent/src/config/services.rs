@@ -4,7 +4,7 @@ use std::{iter, path::PathBuf};
 
 use emergent_domain::agent::ModelConfig;
 use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
-use emergent_mcp::client::Sandbox;
+use emergent_mcp::client::Hidden;
 use emergent_store::DbConfig;
 use emergent_wire::diagnostics::SettingView;
 
@@ -59,9 +59,8 @@ impl Settings {
 
     /// How MCP servers are reached. The server calls this when it starts, before it starts any program.
     pub fn external_servers(&self) -> emergent_tools::remote::RemoteSettings {
-        let hidden = self.hidden_from_programs(env_value("GOOGLE_APPLICATION_CREDENTIALS"));
         // No program runs yet, so the links on the way to these files are still those of the operator.
-        Sandbox::remember_hidden(&hidden);
+        let hidden = Hidden::new(self.hidden_from_programs(env_value("GOOGLE_APPLICATION_CREDENTIALS")));
         emergent_tools::remote::RemoteSettings {
             allow_stdio: self.allow_stdio,
             programs: self.stdio_programs.clone(),

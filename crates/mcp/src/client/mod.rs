@@ -53,7 +53,7 @@ pub use self::{
     inbox::{NoRequestHandler, OnProgress, RequestHandler},
     input::{CallInput, Form, FormAnswer, InputHandler},
     process::Program,
-    sandbox::Sandbox,
+    sandbox::{Hidden, Sandbox},
     tools::{Progress, RemoteCallResult, RemoteTool},
 };
 use self::{

@@ -14,6 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use hidden_paths::Hidden;
 use hidden_paths::HiddenPaths;
 
 mod hidden_paths;
@@ -24,9 +25,8 @@ const MAX_ENTRIES: usize = 10_000;
 /// The restrictions of one program.
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox {
-    /// Folders and files that the program may neither read nor change, with those that these paths led to when
-    /// [`Sandbox::remember_hidden`] was called. Those that did not exist then, and do not exist now, are left out.
-    pub hidden: Vec<PathBuf>,
+    /// Folders and files that the program may neither read nor change.
+    pub hidden: Hidden,
     /// A folder of the program's own, which may be in the hidden one: the program may change everything in it. Package
     /// runners keep there what they download.
     pub cache: Option<PathBuf>,
@@ -44,13 +44,6 @@ pub enum Enforcement {
 }
 
 impl Sandbox {
-    /// Notes what these paths lead to, unless this process has done so before. The server calls this when it starts,
-    /// because later a link may have been replaced. Paths that it was not called for are resolved when the first
-    /// program starts.
-    pub fn remember_hidden(paths: &[PathBuf]) {
-        hidden_paths::remember(paths);
-    }
-
     /// Restricts the calling thread, and the processes that it starts from now on.
     #[cfg(target_os = "linux")]
     pub(super) fn restrict_thread(&self) -> std::io::Result<Enforcement> {
@@ -259,7 +252,7 @@ mod tests {
         let hidden =
             ["data", "emergent.toml", "keys/tls.pem", "no-such-file"].map(|name| root.path().join(name));
         let cache = Some(data.join("caches/own"));
-        let sandbox = Sandbox { hidden: hidden.to_vec(), cache, supervisor: None };
+        let sandbox = Sandbox { hidden: Hidden::new(hidden), cache, supervisor: None };
         let run = move |script: &str| {
             let (sandbox, script, data) = (sandbox.clone(), script.to_owned(), data.clone());
             let thread = std::thread::spawn(move || {

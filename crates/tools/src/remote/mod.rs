@@ -14,7 +14,7 @@ use emergent_domain::{
     redact::{HeldSecret, Redactor},
     time::Clock,
 };
-use emergent_mcp::client::LargeMessages;
+use emergent_mcp::client::{Hidden, LargeMessages};
 use emergent_secrets::Secrets;
 use emergent_store::{Db, mcp_servers};
 use futures_util::future::join_all;
@@ -65,7 +65,7 @@ pub struct RemoteSettings {
     pub programs: ProgramPatterns,
     /// The data folder of this process and the files with its credentials, which programs may neither read nor
     /// change.
-    pub hidden: Vec<PathBuf>,
+    pub hidden: Hidden,
     /// The folder below which each program has a cache of its own; usually in the data folder. `None`: programs have
     /// none.
     pub cache_folder: Option<PathBuf>,
@@ -92,7 +92,7 @@ impl Default for RemoteSettings {
         Self {
             allow_stdio: true,
             programs: ProgramPatterns::default(),
-            hidden: Vec::new(),
+            hidden: Hidden::default(),
             cache_folder: None,
             supervisor: None,
             allow_private_hosts: false,

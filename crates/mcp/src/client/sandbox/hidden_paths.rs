@@ -8,16 +8,13 @@ use std::{
     ffi::OsString,
     io,
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
 
 /// The maximum number of links on the way to one file. It is that of Linux.
 const MAX_LINKS: usize = 40;
-
-/// What each path led to when this process resolved it first; `None` if that was nothing.
-static FIRST_RESOLVED: Mutex<BTreeMap<PathBuf, Option<ResolvedPath>>> = Mutex::new(BTreeMap::new());
 
 /// What a path leads to. Neither of these paths has links in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +23,23 @@ struct ResolvedPath {
     /// The folders of the links on the way, and those that `..` leads back to. A process that can rename the entries of
     /// one of them decides what the path leads to.
     link_folders: BTreeSet<PathBuf>,
+}
+
+/// Folders and files that programs may neither read nor change, with what their paths led to when this was made. The
+/// server makes it when it starts and keeps it, because later a link may have been replaced. A path that leads to
+/// nothing, then and when a program starts, is left out.
+#[derive(Debug, Clone, Default)]
+pub struct Hidden(Arc<BTreeMap<PathBuf, Option<ResolvedPath>>>);
+
+impl Hidden {
+    /// Notes what these paths lead to now.
+    pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let resolved = paths.into_iter().map(|path| {
+            let first = resolve(&path).ok();
+            (path, first)
+        });
+        Self(Arc::new(resolved.collect()))
+    }
 }
 
 /// What is hidden from a program that starts now. None of these paths has links in it.
@@ -40,10 +54,9 @@ pub struct HiddenPaths {
 impl HiddenPaths {
     /// Resolves the paths for a program that starts now: what each of them leads to, and what it led to first. Fails if
     /// one of them led to something, and no longer does: nobody knows then what it will lead to while the program runs.
-    pub fn resolve(paths: &[PathBuf]) -> io::Result<Self> {
+    pub fn resolve(paths: &Hidden) -> io::Result<Self> {
         let mut hidden = Self::default();
-        for path in paths {
-            let first = first_resolved(path);
+        for (path, first) in &*paths.0 {
             match resolve(path) {
                 Ok(current) => hidden.add(current),
                 Err(error) if first.is_some() => return Err(vanished(path, &error)),
@@ -63,18 +76,6 @@ impl HiddenPaths {
         self.targets.insert(path.target);
         self.link_folders.extend(path.link_folders);
     }
-}
-
-/// Resolves the paths for the first time, unless this process has done that before.
-pub fn remember(paths: &[PathBuf]) {
-    for path in paths {
-        first_resolved(path);
-    }
-}
-
-fn first_resolved(path: &Path) -> Option<ResolvedPath> {
-    let mut known = FIRST_RESOLVED.lock();
-    known.entry(path.to_owned()).or_insert_with(|| resolve(path).ok()).clone()
 }
 
 fn vanished(path: &Path, error: &io::Error) -> io::Error {
@@ -182,7 +183,7 @@ mod tests {
     fn the_former_target_of_a_replaced_link_stays_hidden() {
         let (_folder, root) = linked_files();
         let paths = [root.join("keys/key.pem"), root.join("keys/no-such-file")];
-        remember(&paths);
+        let paths = Hidden::new(paths);
         fs::remove_file(root.join("live/key.pem")).unwrap();
         let error = HiddenPaths::resolve(&paths).unwrap_err().to_string();
         assert!(error.contains("keys/key.pem` has to be hidden from programs"), "{error}");
@@ -197,8 +198,8 @@ mod tests {
 
     /// Runs a script in the folder `root`, in a sandbox that hides the paths.
     #[cfg(target_os = "linux")]
-    fn run(hidden: &[PathBuf], root: &Path, script: &str) -> (Enforcement, std::process::Output) {
-        let sandbox = Sandbox { hidden: hidden.to_vec(), ..Sandbox::default() };
+    fn run(hidden: &Hidden, root: &Path, script: &str) -> (Enforcement, std::process::Output) {
+        let sandbox = Sandbox { hidden: hidden.clone(), ..Sandbox::default() };
         let (root, script) = (root.to_owned(), script.to_owned());
         let thread = std::thread::spawn(move || {
             let enforced = sandbox.restrict_thread().unwrap();
@@ -212,8 +213,8 @@ mod tests {
     #[test]
     fn a_program_can_neither_replace_a_link_nor_read_what_it_led_to() {
         let (_folder, root) = linked_files();
-        let hidden = ["run/data", "keys/key.pem", "run/emergent.toml"].map(|name| root.join(name));
-        Sandbox::remember_hidden(&hidden);
+        let hidden =
+            Hidden::new(["run/data", "keys/key.pem", "run/emergent.toml"].map(|name| root.join(name)));
         if run(&hidden, &root, "true").0 == Enforcement::Unavailable {
             eprintln!("this kernel has no Landlock: nothing to test");
             return;
@@ -260,7 +261,7 @@ mod tests {
         }
 
         fs::remove_dir(root.join("run/data")).unwrap();
-        let sandbox = Sandbox { hidden: hidden.to_vec(), ..Sandbox::default() };
+        let sandbox = Sandbox { hidden: hidden.clone(), ..Sandbox::default() };
         let error = std::thread::spawn(move || sandbox.restrict_thread()).join().unwrap().unwrap_err();
         assert!(error.to_string().contains("run/data` has to be hidden from programs"), "{error}");
     }

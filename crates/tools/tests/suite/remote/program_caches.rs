@@ -1,6 +1,7 @@
 //! The cache folders of programs: below the data folder, which is hidden from them, and each for one server.
 
 use emergent_domain::{mcp_server::ConfiguredBy, time::Clock};
+use emergent_mcp::client::Hidden;
 use emergent_testkit::TestDb;
 use emergent_tools::remote::{RemoteSettings, ServerPatch};
 use serde_json::{Value, json};
@@ -64,7 +65,7 @@ async fn a_program_keeps_packages_in_a_cache_of_its_own_that_goes_with_the_serve
     let caches = data.path().join("program-caches");
     std::fs::write(data.path().join("admin-token"), "secret").unwrap();
     let settings = RemoteSettings {
-        hidden: vec![data.path().to_owned()],
+        hidden: Hidden::new([data.path().to_owned()]),
         cache_folder: Some(caches.clone()),
         ..settings()
     };
