@@ -116,6 +116,39 @@ async fn a_program_reads_neither_the_data_folder_nor_the_servers_environment_and
 #[cfg(target_os = "linux")]
 fn daemon(folder: &std::path::Path) -> String {
     format!(
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_moves_files_between_folders_but_none_out_of_the_data_folder() {
+    let home = Home::sqlite();
+    let out = home.folder().join("out");
+    for folder in ["from", "to"] {
+        std::fs::create_dir_all(out.join(folder)).unwrap();
+    }
+    let server = home.start().await;
+    // `mv` copies where the kernel refuses to rename, and so the number of the file tells which of them it did.
+    let script = format!(
+        "cd '{}'; number() {{ ls -i \"$1\" | cut -d' ' -f1; }}; \
+         move() {{ echo x > \"$1\"; before=$(number \"$1\"); mv \"$1\" \"$2\"; [ \"$(number \"$2\")\" = \"$before\" ] && echo \
+         renamed; }}; \
+         cache=$UV_CACHE_DIR; mkdir -p \"$cache/tmp\" \"$cache/archive\"; \
+         move \"$cache/tmp/a\" \"$cache/archive/a\" > cache 2>&1; move from/a to/a > beside 2>&1; \
+         (ln ../data/emergent.db linked; ln ../data/emergent.db \"$cache/linked\"; mv ../data/emergent.db moved; ln to/a \
+         ../data/new; mv to/a ../data/new) > hidden 2>&1; ls linked \"$cache/linked\" moved ../data/new > found 2> missing; \
+         echo done > done",
+        out.display(),
+    );
+    let body = stdio_server("sh", &["-c", &script]);
+    let id = server.api.post("/api/admin/mcp-servers", &body).await.data()["id"].as_str().unwrap().to_owned();
+    server.api.post(&format!("/api/admin/mcp-servers/{id}/inspect"), &json!({})).await.data();
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
+    assert_eq!(read("done").trim(), "done", "the program ran");
+    for name in ["cache", "beside"] {
+        assert_eq!(read(name).trim(), "renamed", "{name}");
+    }
+    assert_eq!(read("found"), "", "{}", read("hidden"));
+    assert!(out.join("../data/emergent.db").is_file(), "it is where it was");
+}
+
         "cd '{}'; (setsid sh -c 'trap \"\" TERM HUP INT; i=0; while [ $i -lt 1200 ]; do i=$((i+1)); echo $i > beat; \
          sleep 0.05; done' </dev/null >/dev/null 2>&1 &); while [ ! -s beat ]; do sleep 0.01; done",
         folder.display()

@@ -97,12 +97,20 @@ impl Sandbox {
 /// processes. Does nothing where the kernel cannot do that (before Linux 6.12).
 #[cfg(target_os = "linux")]
 pub(super) fn restrict_signals() {
-    use landlock::{CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
+    use landlock::{
+        AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
+        path_beneath_rules,
+    };
 
+    // The kernel refuses to move and link files between folders in every ruleset that does not grant it, whatever the
+    // ruleset is about. The ruleset of `Sandbox::restrict_thread` decides about files, so this one grants it everywhere.
+    let moves = AccessFs::Refer;
     let restricted = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .scope(Scope::Signal)
+        .handle_access(moves)
+        .and_then(|rules| rules.scope(Scope::Signal))
         .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rules(path_beneath_rules(["/"], moves)))
         .and_then(|rules| rules.restrict_self());
     if let Err(error) = restricted {
         tracing::debug!(%error, "signals of a program are not restricted");
@@ -308,5 +316,73 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&public.stdout), "of the operator", "{public:?}");
         let (_, environment) = run(&format!("cat /proc/{}/environ", std::process::id()));
         assert!(environment.stdout.is_empty(), "a program must not read the server's environment");
+    }
+
+    /// Package runners download to one folder of their cache and rename what they have into another. `mv` would copy
+    /// where the kernel refuses that, so this calls rename(2) and link(2) itself.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_program_moves_files_between_its_folders_and_none_out_of_or_into_a_hidden_one() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        for folder in ["data/other", "data/own/tmp", "data/own/archive", "work", "out"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let files = ["data/admin-token", "data/other/package", "data/own/tmp/a", "data/own/tmp/b", "work/a"];
+        for file in files {
+            std::fs::write(root.join(file), "x").unwrap();
+        }
+        let hiding = Sandbox {
+            hidden: Hidden::new([root.join("data")]),
+            cache: Some(root.join("data/own")),
+            supervisor: None,
+        };
+        // As in the server: the second restriction is that of the supervisor.
+        let in_sandbox = |sandbox: Sandbox, work: fn(&Path)| {
+            let root = root.clone();
+            let thread = std::thread::spawn(move || {
+                let enforced = sandbox.restrict_thread().unwrap();
+                restrict_signals();
+                work(&root);
+                enforced
+            });
+            thread.join().unwrap()
+        };
+        let enforced = in_sandbox(hiding.clone(), |root| {
+            for (from, to) in [
+                ("data/own/tmp/a", "data/own/archive/a"),
+                ("work/a", "out/a"),
+                ("data/own/archive/a", "out/from-cache"),
+            ] {
+                std::fs::rename(root.join(from), root.join(to))
+                    .unwrap_or_else(|error| panic!("{from}: {error}"));
+            }
+            std::fs::hard_link(root.join("data/own/tmp/b"), root.join("data/own/archive/b")).unwrap();
+            std::fs::rename(root.join("out/a"), root.join("work/a")).unwrap();
+        });
+        in_sandbox(Sandbox::default(), |root| {
+            std::fs::rename(root.join("work/a"), root.join("out/a")).unwrap();
+            std::fs::hard_link(root.join("out/a"), root.join("work/a")).unwrap();
+        });
+        if enforced == Enforcement::Unavailable {
+            eprintln!("this kernel has no Landlock: nothing is hidden");
+            return;
+        }
+        in_sandbox(hiding, |root| {
+            for (from, to) in [
+                ("data/admin-token", "out/token"),
+                ("data/admin-token", "data/own/token"),
+                ("data/other/package", "data/own/archive/package"),
+                ("data/other", "out/other"),
+                ("work/a", "data/a"),
+                ("work/a", "data/other/a"),
+                ("data/own/tmp/b", "data/other/b"),
+                ("data/own/archive", "data/archive"),
+            ] {
+                let (from, to) = (root.join(from), root.join(to));
+                assert!(std::fs::rename(&from, &to).is_err(), "rename {}", from.display());
+                assert!(std::fs::hard_link(&from, &to).is_err(), "link {}", from.display());
+            }
+        });
     }
 }
