@@ -17,6 +17,7 @@ mod examples;
 mod file_fields;
 mod hints;
 mod keys;
+mod local_commands;
 mod lock_holder;
 mod logs;
 mod messages;
@@ -171,7 +172,7 @@ fn command() -> clap::Command {
         true => argument.help_heading("Global options"),
         false => argument,
     });
-    examples::add_to(command)
+    examples::add_to(local_commands::hide_server_flags(command))
 }
 
 /// Keeps other programs of the same user, such as MCP servers that it starts, from reading the
@@ -212,7 +213,7 @@ fn main() -> std::process::ExitCode {
     start_logging(default_log_level(&cli.command), &telemetry);
     telemetry.log_problems();
     protect_memory();
-    let outcome = runtime.block_on(run(cli));
+    let outcome = local_commands::check_flags(&matches).and_then(|()| runtime.block_on(run(cli)));
     telemetry.shutdown();
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
     match outcome {
@@ -245,8 +246,8 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Serve(serve) => serve.run(&cli.store).await,
         Command::Demo(demo) => demo.run(&cli.store, json).await,
         Command::Mcp => commands::mcp::run(&cli.server, &cli.store).await,
-        Command::Backup(backup) => backup.run(&cli.store, json).await,
-        Command::Restore(restore) => restore.run(&cli.store, json).await,
+        Command::Backup(backup) => backup.run(&cli.server, &cli.store, json).await,
+        Command::Restore(restore) => restore.run(&cli.server, &cli.store, json).await,
         Command::Doctor => commands::doctor::run(&cli.server, &cli.store, json).await,
         Command::Health => commands::health::run(&cli.server, &cli.store, json).await,
         Command::Completions { shell } => commands::completions::print(shell, &mut command()),
@@ -386,7 +387,9 @@ mod tests {
         let root = command();
         let globals: Vec<_> = root.get_arguments().map(|argument| argument.get_id().clone()).collect();
         visit_commands(&root, "", &mut |path, command| {
-            for argument in command.get_arguments().filter(|_| !path.is_empty()) {
+            // A global flag that a command hides is that flag itself.
+            let own = command.get_arguments().filter(|argument| !argument.is_global_set());
+            for argument in own.filter(|_| !path.is_empty()) {
                 assert!(!globals.contains(argument.get_id()), "`{path}`: {}", argument.get_id());
             }
         });

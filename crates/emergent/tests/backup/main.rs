@@ -341,3 +341,39 @@ async fn an_export_says_what_it_leaves_out() {
         common::command_output(run(&home, &["graph", "export", "--help"]).await).contains("emergent backup")
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_asks_no_server_and_says_so() {
+    let home = home();
+    let server = home.start().await;
+    let url = "http://backup.example.com:4400";
+    for (args, flag) in [
+        (["backup", "copy.db", "--server", url], "--server"),
+        (["--server", url, "backup", "copy.db"], "--server"),
+        (["backup", "copy.db", "--token", "a-token"], "--token"),
+        (["restore", "copy.db", "--server", url], "--server"),
+        (["demo", "--fresh", "--server", url], "--server"),
+        (["serve", "--sample", "--server", url], "--server"),
+    ] {
+        let refused = failed(&run(&home, &args).await);
+        let told = format!("asks no server: leave out {flag}, or run it on the machine of the server");
+        assert!(refused.contains(&told) && refused.contains("of this machine"), "{args:?}: {refused}");
+    }
+    assert!(!home.folder().join("copy.db").exists());
+    let help = String::from_utf8(run(&home, &["backup", "--help"]).await.stdout).unwrap();
+    assert!(help.contains("--data-dir") && !help.contains("--server") && !help.contains("--token"), "{help}");
+
+    let note = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let (own, folder) = (server.url().to_owned(), home.folder().to_owned());
+    let home = home.with("EMERGENT_SERVER", url);
+    let copied = run(&home, &["backup", "copy.db"]).await;
+    assert!(copied.status.success() && folder.join("copy.db").is_file(), "{copied:?}");
+    assert!(
+        note(&copied).contains(&format!("EMERGENT_SERVER ({url}) is not used: backup works on")),
+        "{copied:?}"
+    );
+    let home = home.with("EMERGENT_SERVER", &own);
+    let copied = run(&home, &["backup", "second.db"]).await;
+    assert!(copied.status.success() && !note(&copied).contains("EMERGENT_SERVER"), "{copied:?}");
+    server.kill();
+}

@@ -24,10 +24,11 @@ use indicatif::HumanBytes;
 use serde_json::{Value, json};
 
 use crate::{
+    client::ServerFlags,
     config::{Settings, StoreFlags},
     datadir::{self, DATABASE},
     error::{Error, Result},
-    output, progress,
+    local_commands, output, progress,
 };
 
 /// How the file is named that `--with-key` writes beside the copy.
@@ -51,8 +52,9 @@ pub struct Backup {
 }
 
 impl Backup {
-    pub async fn run(self, store: &StoreFlags, as_json: bool) -> Result<()> {
+    pub async fn run(self, server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Result<()> {
         let settings = Settings::load(store, None)?;
+        local_commands::note_unused_server("backup", server, &settings);
         if let Some(url) = &settings.database_url {
             return Err(Error::OtherPrograms(postgres::backup_advice(url, &self.file)));
         }

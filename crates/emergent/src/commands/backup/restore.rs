@@ -21,10 +21,11 @@ use super::{
     postgres,
 };
 use crate::{
+    client::ServerFlags,
     config::{Settings, StoreFlags},
     datadir::{self, DATABASE, DataDir, PARTIAL, PARTIAL_LOG, PARTIAL_SHARED_MEMORY},
     error::{Error, Result},
-    output, progress,
+    local_commands, output, progress,
 };
 
 /// Put a backup into a new data folder
@@ -61,8 +62,9 @@ struct Cancelled {
 }
 
 impl Restore {
-    pub async fn run(self, store: &StoreFlags, as_json: bool) -> Result<()> {
+    pub async fn run(self, server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Result<()> {
         let settings = Settings::load(store, None)?;
+        local_commands::note_unused_server("restore", server, &settings);
         if let Some(url) = &settings.database_url {
             return Err(Error::OtherPrograms(postgres::restore_advice(url, &self.file)));
         }
