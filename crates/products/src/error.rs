@@ -24,9 +24,13 @@ pub enum Error {
     #[error(
         "this product has the server run `{command}`, and a program runs with the server's rights: ask the \
          operator to install the product with a token that spans projects, or to admit the program with \
-         EMERGENT_STDIO_PROGRAMS"
+         EMERGENT_STDIO_PROGRAMS{variables}"
     )]
-    ProgramNotAllowed { command: String },
+    ProgramNotAllowed {
+        command: String,
+        /// Names the variables that are to blame, if only they are.
+        variables: String,
+    },
     /// Nobody accepted what the product uses, or something else was accepted.
     #[error(
         "the product `{name}` uses programs, hosts, secrets, schedules or events that were not accepted: look at \

@@ -287,8 +287,9 @@ impl Products {
                 if change.is_complete(&plan) {
                     return Ok(ProductOutcome { product: state.product(&change.name).cloned(), plan });
                 }
-                if let Some(refused) = plan.refused_program() {
-                    return Err(Error::ProgramNotAllowed { command: refused.to_owned() });
+                if let Some((command, variables)) = plan.refused_program() {
+                    let (command, variables) = (command.to_owned(), variables.to_owned());
+                    return Err(Error::ProgramNotAllowed { command, variables });
                 }
                 if !consent.covers(&plan.uses, &plan.added) {
                     let (uses, added) = (Box::new(plan.uses), Box::new(plan.added));

@@ -84,6 +84,34 @@ impl ProgramPatterns {
     fn allow(&self, command: &str, args: &[String], env: &BTreeMap<String, String>) -> bool {
         self.0.iter().any(|pattern| pattern.allows(command, args, env))
     }
+
+    /// The variables because of which a program is refused whose command line is admitted: those that the pattern with
+    /// the fewest of them does not name. Empty if its command line is refused whatever its variables are.
+    pub fn refused_variables(&self, spec: &ServerSpec) -> Vec<String> {
+        let ServerSpec::Stdio { command, args, env, .. } = spec else { return Vec::new() };
+        let patterns = self.0.iter().filter(|pattern| pattern.allows_command(command, args));
+        let unnamed = patterns.map(|pattern| {
+            let names = env.keys().filter(|name| !pattern.env.contains(name));
+            names.cloned().collect::<Vec<_>>()
+        });
+        unnamed.min_by_key(Vec::len).unwrap_or_default()
+    }
+
+    /// Completes an error about a program that is refused: what of it no pattern admits, if that is only a variable, and
+    /// the pattern that would admit it. Empty where only the command line is to blame, which the error names.
+    pub fn explain_variables(&self, spec: &ServerSpec) -> String {
+        let (variables, command) = (self.refused_variables(spec), spec.command_line().unwrap_or_default());
+        if variables.is_empty() {
+            return String::new();
+        }
+        let names: Vec<_> = variables.iter().map(|name| format!("`{name}`")).collect();
+        let (noun, verb) = if names.len() == 1 { ("variable", "is") } else { ("variables", "are") };
+        let all = spec.env().keys().map(|name| format!("{name}=* ")).collect::<String>();
+        format!(
+            " (its command line is admitted there, and its {noun} {} {verb} not: the pattern needed is `{all}{command}`)",
+            names.join(", ")
+        )
+    }
 }
 
 fn parse_pattern(text: &str) -> Result<ProgramPattern, String> {
@@ -138,12 +166,16 @@ fn split_words(text: &str) -> Result<Vec<String>, String> {
 
 impl ProgramPattern {
     fn allows(&self, command: &str, args: &[String], env: &BTreeMap<String, String>) -> bool {
+        self.allows_command(command, args) && env.keys().all(|name| self.env.contains(name))
+    }
+
+    /// Whether the command and its arguments match, whatever the variables are.
+    fn allows_command(&self, command: &str, args: &[String]) -> bool {
         let enough =
             if self.open_ended { args.len() >= self.args.len() } else { args.len() == self.args.len() };
         enough
             && word_matches(&self.command, command)
             && self.args.iter().zip(args).all(|(pattern, arg)| word_matches(pattern, arg))
-            && env.keys().all(|name| self.env.contains(name))
     }
 }
 
@@ -197,6 +229,27 @@ mod tests {
     fn a_variable_that_is_not_named_is_refused() {
         check("npx -y server", "NODE_OPTIONS=--require=/tmp/x npx -y server", false);
         check("TOKEN=* npx -y server", "TOKEN=a LD_PRELOAD=/tmp/x npx -y server", false);
+    }
+
+    #[test]
+    fn a_program_that_is_refused_for_a_variable_is_explained_with_the_pattern_it_needs() {
+        let spec = |args: &[&str], env: &[&str]| ServerSpec::Stdio {
+            name: "time".to_owned(),
+            description: String::new(),
+            command: "uvx".to_owned(),
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            env: env.iter().map(|&name| (name.to_owned(), "x".to_owned())).collect(),
+        };
+        let patterns =
+            ProgramPatterns::parse("uvx mcp-server-time==2025.9.25; HOST=* uvx mcp-server-*").unwrap();
+        let told = patterns.explain_variables(&spec(&["mcp-server-time==2025.9.25"], &["TZ"]));
+        assert!(told.contains("its variable `TZ` is not"), "{told}");
+        assert!(told.contains("`TZ=* uvx mcp-server-time==2025.9.25`"), "{told}");
+        let told = patterns.explain_variables(&spec(&["mcp-server-git"], &["A", "B", "HOST"]));
+        assert!(told.contains("its variables `A`, `B` are not"), "{told}");
+        assert!(told.contains("`A=* B=* HOST=* uvx mcp-server-git`"), "{told}");
+        assert_eq!(patterns.explain_variables(&spec(&["evil"], &["TZ"])), "", "its arguments are refused");
+        assert_eq!(ProgramPatterns::default().explain_variables(&spec(&[], &["TZ"])), "");
     }
 
     #[test]

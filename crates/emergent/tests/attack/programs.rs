@@ -71,6 +71,11 @@ async fn admit_programs(home: Home) {
     assert_eq!(add("three", "cat", &["notes-1", "/etc/passwd"], json!({})).await, 403);
     assert_eq!(add("four", "cat", &["notes-1"], json!({ "LD_PRELOAD": "x" })).await, 403);
     assert_eq!(add("five", "sh", &[], json!({})).await, 403);
+    let mut with_variable = stdio_server("cat", &["notes-1"]);
+    with_variable["env"] = json!({ "TOKEN": "${TOKEN}", "TZ": "UTC" });
+    let refused = admin.post("/api/admin/mcp-servers", &with_variable).await;
+    let told = refused.body["error"]["message"].as_str().unwrap();
+    assert!(told.contains("variable `TZ` is not") && told.contains("`TOKEN=* TZ=* cat notes-1`"), "{told}");
 }
 
 #[cfg(target_os = "linux")]
@@ -111,11 +116,6 @@ async fn a_program_reads_neither_the_data_folder_nor_the_servers_environment_and
     assert!(read("files").trim().parse::<u32>().unwrap() <= 4_096);
 }
 
-/// A script that starts a process in its own session, whose parent ends at once. The process writes to `beat`
-/// as long as it lives, ignores what it can ignore, and would go on for a minute.
-#[cfg(target_os = "linux")]
-fn daemon(folder: &std::path::Path) -> String {
-    format!(
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_moves_files_between_folders_but_none_out_of_the_data_folder() {
@@ -149,6 +149,11 @@ async fn a_program_moves_files_between_folders_but_none_out_of_the_data_folder()
     assert!(out.join("../data/emergent.db").is_file(), "it is where it was");
 }
 
+/// A script that starts a process in its own session, whose parent ends at once. The process writes to `beat`
+/// as long as it lives, ignores what it can ignore, and would go on for a minute.
+#[cfg(target_os = "linux")]
+fn daemon(folder: &std::path::Path) -> String {
+    format!(
         "cd '{}'; (setsid sh -c 'trap \"\" TERM HUP INT; i=0; while [ $i -lt 1200 ]; do i=$((i+1)); echo $i > beat; \
          sleep 0.05; done' </dev/null >/dev/null 2>&1 &); while [ ! -s beat ]; do sleep 0.01; done",
         folder.display()

@@ -47,10 +47,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The first program that whoever asked for the plan may not have the server run.
-    pub fn refused_program(&self) -> Option<&str> {
+    /// The first program that whoever asked for the plan may not have the server run, and what is said of its variables.
+    pub fn refused_program(&self) -> Option<(&str, &str)> {
         self.warnings.iter().find_map(|warning| match warning {
-            Warning::ProgramNotAllowed { command, .. } => Some(command.as_str()),
+            Warning::ProgramNotAllowed { command, variables, .. } => {
+                Some((command.as_str(), variables.as_str()))
+            }
             _ => None,
         })
     }
@@ -198,6 +200,8 @@ pub enum Warning {
     ProgramNotAllowed {
         server: String,
         command: String,
+        /// Names the variables that are to blame, if only they are.
+        variables: String,
     },
     NotReachedYet {
         server: String,
@@ -270,10 +274,10 @@ impl fmt::Display for Warning {
             Self::StillUsed { agent, by } => {
                 write!(f, "the agent `{agent}` is removed, but still used by {}", by.join(", "))
             }
-            Self::ProgramNotAllowed { server, command } => write!(
+            Self::ProgramNotAllowed { server, command, variables } => write!(
                 f,
                 "the server `{server}` runs the program `{command}`: only a token that spans projects may \
-                 install it, or the operator admits it with EMERGENT_STDIO_PROGRAMS"
+                 install it, or the operator admits it with EMERGENT_STDIO_PROGRAMS{variables}"
             ),
             Self::ServerBlocked { server } => write!(
                 f,

@@ -55,7 +55,12 @@ impl<'a> PlanBuilder<'a> {
 
     pub(super) fn warn_of_program(&mut self, spec: &ServerSpec) {
         if let Some(command) = spec.command_line().filter(|_| !self.before.allows_program(spec)) {
-            self.warnings.push(Warning::ProgramNotAllowed { server: spec.name().to_owned(), command });
+            let variables = self.before.programs.explain_variables(spec);
+            self.warnings.push(Warning::ProgramNotAllowed {
+                server: spec.name().to_owned(),
+                command,
+                variables,
+            });
         }
     }
 

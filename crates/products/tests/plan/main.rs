@@ -166,7 +166,7 @@ fn servers_prompts_and_jobs() {
     assert_eq!(warnings(&plan("p", &state, Some(&v1)).unwrap()), ["secret_missing s", "not_reached_yet s"]);
     state.by = ConfiguredBy::Project(TokenId::new());
     let refused = plan("p", &state, Some(&v1)).unwrap();
-    assert_eq!(refused.refused_program(), Some("x"), "a token of one project may not run a program");
+    assert_eq!(refused.refused_program(), Some(("x", "")), "a token of one project may not run a program");
     let last: Vec<_> = made.steps.iter().map(|step| step.kind).collect();
     assert_eq!(last.last(), Some(&ItemKind::Job), "a job comes after the agent it starts: {last:?}");
 }

@@ -17,9 +17,13 @@ pub enum Error {
     #[error(
         "a token of one project may not have this server run `{command}`: a program runs with the server's \
          rights. Ask the operator to add the server with a token that spans projects, or to admit the \
-         program with EMERGENT_STDIO_PROGRAMS"
+         program with EMERGENT_STDIO_PROGRAMS{variables}"
     )]
-    ProgramNotAllowed { command: String },
+    ProgramNotAllowed {
+        command: String,
+        /// Names the variables that are to blame, if only they are; see `ProgramPatterns::explain_variables`.
+        variables: String,
+    },
     #[error("{0}")]
     Conflict(String),
     #[error("the database could not be reached for the MCP servers")]

@@ -268,9 +268,13 @@ impl McpServers {
 
     /// Refuses a program that this token may not configure.
     fn check_program(&self, spec: &ServerSpec, by: ConfiguredBy) -> Result<(), Error> {
-        match self.settings().programs.allow_spec(spec, by) {
+        let programs = &self.settings().programs;
+        match programs.allow_spec(spec, by) {
             true => Ok(()),
-            false => Err(Error::ProgramNotAllowed { command: spec.command_line().unwrap_or_default() }),
+            false => Err(Error::ProgramNotAllowed {
+                command: spec.command_line().unwrap_or_default(),
+                variables: programs.explain_variables(spec),
+            }),
         }
     }
 }

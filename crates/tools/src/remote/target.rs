@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_a2a::Endpoint as AgentEndpoint;
 use emergent_domain::{
-    mcp_server::{McpServer, ServerSpec},
+    mcp_server::{McpServer, ProgramPatterns, ServerSpec},
     redact::HeldSecret,
 };
 use emergent_mcp::client::{Endpoint, Program, Sandbox, Target};
@@ -41,7 +41,7 @@ pub async fn resolve_target(
                 return Err(format!("is a program, and {STDIO_DISABLED_MESSAGE}"));
             }
             if !settings.programs.allow_spec(&server.spec, server.configured_by) {
-                return Err(program_withdrawn_message(&server.spec));
+                return Err(program_withdrawn_message(&server.spec, &settings.programs));
             }
             let mut resolved = BTreeMap::new();
             for (name, value) in env {
@@ -86,11 +86,12 @@ pub const STDIO_DISABLED_MESSAGE: &str =
 
 /// The error for a program that a token of one project configured, when the operator's patterns no longer
 /// admit it.
-fn program_withdrawn_message(spec: &ServerSpec) -> String {
+fn program_withdrawn_message(spec: &ServerSpec, programs: &ProgramPatterns) -> String {
     format!(
         "is a program (`{}`) that a token of one project configured and that EMERGENT_STDIO_PROGRAMS does not \
-         admit: the operator admits it there, or disables and enables the server with a token that spans projects",
-        spec.command_line().unwrap_or_default()
+         admit{}: the operator admits it there, or disables and enables the server with a token that spans projects",
+        spec.command_line().unwrap_or_default(),
+        programs.explain_variables(spec)
     )
 }
 
