@@ -215,14 +215,15 @@ pub fn insert(tx: &mut Tx<'_>, server: &McpServer) -> Result<bool> {
 }
 
 /// Writes a server whose row the caller has locked. When its version changes, `listed_at` and the last error
-/// are cleared, because they are about connections to the previous version.
+/// are cleared, because they are about connections to the previous version. When the server is enabled, the last error
+/// is cleared too: nothing was tried since.
 pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
     tx.execute(
         "UPDATE project_mcp_servers SET product = $2, name = $3, description = $4, transport = $5, config = $6,
              tool_filter = $7, pin_policy = $8, timeout_seconds = $9, enabled = $10,
              listed_at = CASE WHEN version = $11 THEN listed_at END,
-             last_error = CASE WHEN version = $11 THEN last_error END,
-             last_error_at = CASE WHEN version = $11 THEN last_error_at END,
+             last_error = CASE WHEN version = $11 AND (enabled OR NOT $10) THEN last_error END,
+             last_error_at = CASE WHEN version = $11 AND (enabled OR NOT $10) THEN last_error_at END,
              version = $11, updated_at = $12, trust = $13, tools_accepted_at = $14, configured_by = $15,
              unbound_version = $16
          WHERE id = $1",

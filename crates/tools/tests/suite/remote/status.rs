@@ -155,6 +155,24 @@ both_engines! {
         site.close().await;
     }
 
+    async fn a_server_that_is_enabled_again_has_no_error_of_before(db: TestDb) {
+        let _alone = alone().await;
+        let site = Site::open(db).await;
+        let server = site.add(unreachable("down")).await;
+        let set_enabled = async |enabled: bool| {
+            let patch = ServerPatch { enabled: Some(enabled), ..ServerPatch::default() };
+            site.servers.update(site.project, ConfiguredBy::Operator, server.id, patch).await.unwrap()
+        };
+        site.servers.inspect(site.project, server.id).await.unwrap().error.unwrap();
+        let unchanged = set_enabled(true).await;
+        assert!(unchanged.last_error.is_some(), "it was enabled already");
+        assert!(set_enabled(false).await.last_error.is_some(), "it says why it was switched off");
+        let enabled = set_enabled(true).await;
+        assert_eq!((enabled.last_error.as_deref(), enabled.last_error_at), (None, None));
+        assert_eq!(site.servers.status(&enabled), Status::New);
+        site.close().await;
+    }
+
     async fn a_program_with_a_raised_timeout_has_as_long_for_its_first_start(db: TestDb) {
         let _alone = alone().await;
         let limits = RemoteSettings { connect_timeout: Duration::from_millis(300), ..settings() };
