@@ -326,6 +326,14 @@ fn server_path(server: &McpServerView, suffix: &str) -> String {
 fn target_label(server: &McpServerView) -> String {
     match &server.url {
         Some(url) => url.clone(),
+/// The name of the protocol that a server speaks, whose version an inspection tells.
+pub fn protocol_name(transport: TransportKind) -> &'static str {
+    match transport {
+        TransportKind::A2a => "A2A",
+        TransportKind::Stdio | TransportKind::Http | TransportKind::Sse => "MCP",
+    }
+}
+
         None => {
             let args = server.args.iter().flatten().map(String::as_str);
             let command = server.command.as_deref().unwrap_or_default();
@@ -419,7 +427,7 @@ fn show_inspection(server: &McpServerView, inspection: &InspectionView) -> Resul
     }
     let (protocol, took) =
         (inspection.protocol.as_deref().unwrap_or_default(), duration(inspection.duration_ms));
-    let family = if server.transport == TransportKind::A2a { "A2A" } else { "MCP" };
+    let family = protocol_name(server.transport);
     output::print_line(&format!("{} {name} speaks {family} {protocol}, answered in {took}", green("✓")))?;
     show_tools(&inspection.tools, false)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emergent_domain::text::counted;
+use emergent_domain::{mcp_server::TransportKind, text::counted};
 use emergent_wire::mcp_server::{InspectionView, McpServerView, McpToolView};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -13,7 +13,7 @@ use super::{
     neutral_finding, ok_finding, problem_finding,
     secrets::{MissingSecrets, listed},
 };
-use crate::{client::Client, error::Result, text::with_note};
+use crate::{client::Client, commands::mcp_server::protocol_name, error::Result, text::with_note};
 
 const SECTION: &str = "mcp servers";
 /// How long the check waits for one server.
@@ -54,11 +54,9 @@ async fn check_server(
     let path = format!("/api/admin/mcp-servers/{}", server.id);
     let mut findings = vec![match inspect(client, &path).await? {
         Ok(inspection) => {
-            let (protocol, tools) = (inspection.protocol.unwrap_or_default(), inspection.tools.len());
-            ok_finding(
-                SECTION,
-                format!("`{name}` answers, MCP {protocol}, {}{suffix}", counted(tools, "tool")),
-            )
+            let protocol = inspection.protocol.unwrap_or_default();
+            let answers = describe_answer(server.transport, &protocol, inspection.tools.len());
+            ok_finding(SECTION, format!("`{name}` {answers}{suffix}"))
         }
         // The finding about the secret says what to do.
         Err(_) if missing.contains_key(name) => {
@@ -104,6 +102,11 @@ async fn check_server(
     Ok(findings)
 }
 
+/// What a server speaks and has: `answers, A2A 1.0, 1 tool`.
+fn describe_answer(transport: TransportKind, protocol: &str, tools: usize) -> String {
+    format!("answers, {} {protocol}, {}", protocol_name(transport), counted(tools, "tool"))
+}
+
 /// Connects to a server. The inner error says why the server could not be reached; the outer one is a
 /// failed request to the API.
 async fn inspect(client: &Client, path: &str) -> Result<Result<InspectionView, String>> {
@@ -116,4 +119,15 @@ async fn inspect(client: &Client, path: &str) -> Result<Result<InspectionView, S
         Some(reason) => Err(reason),
         None => Ok(inspection),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_of_another_system_is_told_with_its_own_protocol() {
+        assert_eq!(describe_answer(TransportKind::A2a, "1.0", 1), "answers, A2A 1.0, 1 tool");
+        assert_eq!(describe_answer(TransportKind::Http, "2025-11-25", 2), "answers, MCP 2025-11-25, 2 tools");
+    }
 }
