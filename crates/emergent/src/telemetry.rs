@@ -193,7 +193,7 @@ type SetupError = Box<dyn std::error::Error + Send + Sync>;
 fn traces(endpoint: &str, runtime: &Handle) -> Result<SdkTracerProvider, SetupError> {
     let exporter = SpanExporter::builder()
         .with_http()
-        .with_http_client(RuntimeHttpClient::new(endpoint, runtime)?)
+        .with_http_client(RuntimeHttpClient::new(Signal::Spans, endpoint, runtime)?)
         .build()?;
     Ok(SdkTracerProvider::builder()
         .with_batch_exporter(ListAttributes(exporter))
@@ -204,7 +204,7 @@ fn traces(endpoint: &str, runtime: &Handle) -> Result<SdkTracerProvider, SetupEr
 fn metrics(endpoint: &str, runtime: &Handle) -> Result<SdkMeterProvider, SetupError> {
     let exporter = MetricExporter::builder()
         .with_http()
-        .with_http_client(RuntimeHttpClient::new(endpoint, runtime)?)
+        .with_http_client(RuntimeHttpClient::new(Signal::Metrics, endpoint, runtime)?)
         .build()?;
     Ok(SdkMeterProvider::builder().with_periodic_exporter(exporter).with_resource(resource()).build())
 }
@@ -225,16 +225,42 @@ fn resource() -> Resource {
 struct RuntimeHttpClient {
     http: reqwest::Client,
     runtime: Handle,
+    signal: Signal,
     endpoint: String,
     /// Whether the last request failed.
     failing: AtomicBool,
 }
 
+/// What a client sends. Each kind has its own endpoint, and so its own warning.
+#[derive(Debug, Clone, Copy)]
+enum Signal {
+    Spans,
+    Metrics,
+}
+
+impl Signal {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Spans => "spans",
+            Self::Metrics => "metrics",
+        }
+    }
+
+    /// What becomes of the data that could not be sent. The SDK repeats a request a few times; then it drops spans, while
+    /// metrics are sums since the start.
+    fn fate(self) -> &'static str {
+        match self {
+            Self::Spans => "spans that cannot be sent within a few attempts are lost",
+            Self::Metrics => "the next export has their sums again",
+        }
+    }
+}
+
 impl RuntimeHttpClient {
-    fn new(endpoint: &str, runtime: &Handle) -> Result<Self, SetupError> {
+    fn new(signal: Signal, endpoint: &str, runtime: &Handle) -> Result<Self, SetupError> {
         let http = http_client(endpoint, Certificates::Verified)?;
         let (runtime, endpoint) = (runtime.clone(), endpoint.to_owned());
-        Ok(Self { http, runtime, endpoint, failing: AtomicBool::new(false) })
+        Ok(Self { http, runtime, signal, endpoint, failing: AtomicBool::new(false) })
     }
 
     /// Logs when requests start to fail and when they succeed again, but not every failure between.
@@ -242,9 +268,10 @@ impl RuntimeHttpClient {
         let failed_before = self.failing.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
             Some(error) if !failed_before => {
-                warn!(error, "could not send telemetry to `{}`; it is tried again", self.endpoint);
+                let (signal, fate) = (self.signal.name(), self.signal.fate());
+                warn!(error, "could not send {signal} to `{}`; {fate}", self.endpoint);
             }
-            None if failed_before => info!("telemetry reaches `{}` again", self.endpoint),
+            None if failed_before => info!("{} reach `{}` again", self.signal.name(), self.endpoint),
             _ => {}
         }
     }

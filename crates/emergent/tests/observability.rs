@@ -262,7 +262,14 @@ async fn nothing_is_sent_unasked_and_a_collector_that_is_gone_stops_nobody() {
     let gone = home().with("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9").with("EMERGENT_LOG", "info");
     assert_eq!(tour(&gone).await["status"], "completed");
     let log = std::fs::read_to_string(gone.folder().join("log")).unwrap();
-    assert!(log.contains("could not send telemetry to `http://127.0.0.1:9`"), "{log}");
+    let lines = |part: &str| log.lines().filter(|line| line.contains(part)).count();
+    for (part, told) in [
+        ("could not send spans to `http://127.0.0.1:9`", "are lost"),
+        ("could not send metrics to `http://127.0.0.1:9`", "the next export has their sums again"),
+    ] {
+        assert_eq!(lines(part), 1, "{part}: {log}");
+        assert!(log.lines().any(|line| line.contains(part) && line.contains(told)), "{part}: {log}");
+    }
     // The log has one line for the start and the end of each run.
     for (line, count) in
         [("of agent `lead` starts", 1), ("of agent `helper` starts", 1), ("ended: completed", 2)]
