@@ -14,6 +14,8 @@ use emergent_secrets::Secrets;
 use emergent_store::{Db, leases};
 use emergent_tools::{ToolPool, remote::McpServers};
 use emergent_web::WebUi;
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::warn;
 
 use crate::{
@@ -26,11 +28,14 @@ use crate::{
     logs, server_file, telemetry,
 };
 
-/// How long the token of [`Services::local_token`] is valid: longer than a command that follows a run.
+/// How long the token of [`Services::local_token`] is valid if the command that has it is killed: longer than a command
+/// that follows a run.
 const LOCAL_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 3_600);
 
 /// The opened services of a data folder. A server or a command in this process works with them.
 pub struct Services {
+    /// Before `data`, which it needs: fields are dropped in this order.
+    local_token: Mutex<Option<LocalToken>>,
     pub app: App,
     pub graph: Graph,
     pub executor: Executor,
@@ -128,6 +133,7 @@ pub async fn open_services(settings: &Settings) -> Result<Services> {
     let webhooks = WebhookSettings { secrets: secrets.clone(), server: settings.webhook.clone() };
     let app = App::with_options(executor.clone(), secrets, options);
     Ok(Services {
+        local_token: Mutex::new(None),
         app,
         graph,
         executor,
@@ -194,7 +200,7 @@ impl Services {
     }
 
     /// The token with which a command works on the data folder itself: the admin token or, if that has ended,
-    /// a new one that nobody else learns and that soon expires. Whoever can open the folder or the database
+    /// a new one that nobody else learns and that ends with the command. Whoever can open the folder or the database
     /// is the operator, so a revoked admin token must not lock them out.
     pub async fn local_token(&self) -> Result<String> {
         if !self.admin_token_ended {
@@ -202,7 +208,31 @@ impl Services {
         }
         let scopes = Scope::ALL.iter().copied().collect();
         let expires_at = self.graph.clock().now() + LOCAL_TOKEN_LIFETIME;
-        let (_, secret) = self.graph.create_token("local operator", scopes, None, Some(expires_at)).await?;
+        let (token, secret) =
+            self.graph.create_token("local operator", scopes, None, Some(expires_at)).await?;
+        *self.local_token.lock() = Some(LocalToken { graph: self.graph.clone(), id: token.id });
         Ok(secret)
+    }
+}
+
+/// The token of a command that works on the data folder itself. It is revoked when this is dropped, so that no valid
+/// token with all rights is left behind.
+struct LocalToken {
+    graph: Graph,
+    id: TokenId,
+}
+
+impl Drop for LocalToken {
+    fn drop(&mut self) {
+        // Commands run on a runtime with several threads, where this thread may wait.
+        let Ok(runtime) = Handle::try_current() else { return };
+        if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+            return;
+        }
+        let revoked =
+            tokio::task::block_in_place(|| runtime.block_on(self.graph.revoke_token(None, self.id)));
+        if let Err(error) = revoked {
+            warn!(%error, "the token of this command could not be revoked; it expires in a day");
+        }
     }
 }

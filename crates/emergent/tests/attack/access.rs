@@ -208,6 +208,11 @@ async fn a_revoked_admin_token_stays_revoked_and_the_operator_is_not_locked_out(
     let log: Value = serde_json::from_slice(&log.stdout).expect("JSON");
     let entry = log.as_array().unwrap().iter().find(|entry| entry["target"]["name"] == "new").unwrap();
     assert_eq!((&entry["token"]["name"], entry.get("address")), (&json!("local operator"), None));
+    let listed = crate::common::json_of(home.run(&["token", "list", "--json"]));
+    let left = listed.as_array().unwrap().iter().filter(|token| token["name"] == "local operator");
+    // The command that lists them has one itself.
+    let valid: Vec<_> = left.filter(|token| token["revokedAt"].is_null()).collect();
+    assert_eq!(valid.len(), 1, "those of the other commands ended with them: {listed}");
     let server = home.start().await;
     assert_eq!(crate::common::Api::new(server.url(), &secret).get("/api/tokens").await.status, 200);
 }
