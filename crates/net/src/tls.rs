@@ -38,6 +38,18 @@ pub fn install_crypto_provider() {
     let _ = ring::default_provider().install_default();
 }
 
+/// Fails if a PEM file cannot be read, or has no certificate. The lists of certificates that the system trusts are read
+/// without such a check: what cannot be read is left out.
+pub fn check_certificates(path: &str) -> Result<(), Error> {
+    let unreadable = |reason| Error::File { path: path.to_owned(), reason };
+    let mut certificates = CertificateDer::pem_file_iter(path).map_err(unreadable)?;
+    match certificates.next() {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(reason)) => Err(unreadable(reason)),
+        None => Err(Error::NoCertificate { path: path.to_owned() }),
+    }
+}
+
 /// Returns a client configuration that accepts only certificates signed by these roots.
 pub fn client_config(roots: &Roots) -> Result<ClientConfig, Error> {
     let mut store = RootCertStore::empty();

@@ -1,5 +1,7 @@
 //! Request bodies and responses of the API client, the same over HTTP and in process.
 
+use std::sync::Once;
+
 use axum::{body::Body, http};
 use bytes::Bytes;
 use emergent_domain::{
@@ -12,8 +14,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
+    config,
     error::{Error, Result},
-    messages,
+    messages, output,
 };
 
 /// How much of a response that is not the API's is shown in an error.
@@ -35,6 +38,9 @@ pub enum Certificates {
 
 /// An HTTP client for the server at `base`.
 pub fn http_client(base: &str, certificates: Certificates) -> Result<reqwest::Client> {
+    if base.starts_with("https://") && certificates == Certificates::Verified {
+        check_own_authority()?;
+    }
     let mut client = emergent_net::http::client_builder_for(base);
     if is_loopback(base) {
         // A proxy is for the network; this machine is reached directly.
@@ -42,6 +48,23 @@ pub fn http_client(base: &str, certificates: Certificates) -> Result<reqwest::Cl
         client = client.tls_danger_accept_invalid_certs(certificates == Certificates::AnyOnLoopback);
     }
     client.build().map_err(|source| Error::Unreachable { server: base.to_owned(), source: Box::new(source) })
+}
+
+/// Checks the file of `SSL_CERT_FILE`, whose certificates take the place of those that the system trusts. If it cannot be
+/// read, only the folders of `SSL_CERT_DIR` are left, and without them no server is trusted.
+fn check_own_authority() -> Result<()> {
+    static NOTED: Once = Once::new();
+    let Some(file) = config::env_value("SSL_CERT_FILE") else { return Ok(()) };
+    let Err(error) = emergent_net::tls::check_certificates(&file) else { return Ok(()) };
+    let Some(folders) = config::env_value("SSL_CERT_DIR") else {
+        return Err(Error::setting("SSL_CERT_FILE", error));
+    };
+    NOTED.call_once(|| {
+        output::print_notice(&format!(
+            "SSL_CERT_FILE is not used, only the certificates in `{folders}` (SSL_CERT_DIR): {error}"
+        ));
+    });
+    Ok(())
 }
 
 /// Whether a URL leads to this machine. A host name that only begins like a loopback address does not.

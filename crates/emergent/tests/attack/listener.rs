@@ -84,6 +84,19 @@ async fn with_a_certificate_only_tls_is_spoken_and_commands_still_find_the_serve
     let refused = failed(&health(&other));
     assert!(refused.contains("SSL_CERT_FILE"), "it is checked like by every other command: {refused}");
     assert!(health(&trusting).status.success());
+    let missing = Home::sqlite().with("SSL_CERT_FILE", "nofile.pem").with("SSL_CERT_DIR", "");
+    let refused = failed(&health(&missing));
+    assert!(
+        refused.contains("`SSL_CERT_FILE` cannot be used") && refused.contains("`nofile.pem`"),
+        "{refused}"
+    );
+    assert!(!refused.contains("does not answer"), "{refused}");
+    let with_folder =
+        Home::sqlite().with("SSL_CERT_FILE", "nofile.pem").with("SSL_CERT_DIR", folder.to_str().unwrap());
+    let answered = health(&with_folder);
+    let told = String::from_utf8_lossy(&answered.stderr).into_owned();
+    assert!(answered.status.success(), "the folder has the certificate: {told}");
+    assert!(told.contains("SSL_CERT_FILE is not used") && told.contains("`nofile.pem`"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
