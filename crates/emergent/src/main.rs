@@ -144,6 +144,10 @@ enum Command {
     Backup(commands::backup::Backup),
     Restore(commands::backup::restore::Restore),
     /// Check what is configured and reachable, and print how to fix what is wrong
+    ///
+    /// The mark of a line is its level: ✓ and – are `ok`, ! is a `warning`, ✗ is an `error`. With --json, each finding
+    /// has it as `level`; `ok` is false for an error only. The command exits with 1 if there is an error, and with 0
+    /// otherwise, whatever the warnings.
     Doctor,
     /// Check that a server answers and can use its database, for health checks of containers
     Health,

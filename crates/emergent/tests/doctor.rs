@@ -107,6 +107,31 @@ async fn doctor_tells_how_external_servers_and_their_secrets_stand() {
     server.kill();
 }
 
+#[test]
+fn doctor_tells_the_level_of_each_finding_as_json() {
+    let levels = |home: &Home| {
+        let output = home.run(&["doctor", "--json"]);
+        let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let findings = findings.as_array().expect("findings").clone();
+        for finding in &findings {
+            let level = finding["level"].as_str().expect("a level");
+            assert!(["ok", "warning", "error"].contains(&level), "{finding}");
+            assert_eq!(finding["ok"], level != "error", "{finding}");
+        }
+        let has = move |level: &str| findings.iter().any(|finding| finding["level"] == level);
+        (has("warning"), has("error"), output.status.code())
+    };
+    let home = Home::sqlite();
+    run(&home, &["project", "create", "other"]);
+    assert_eq!(levels(&home), (false, false, Some(0)));
+    let warned = home.with("EMERGENT_MAX_RUN", "9");
+    assert!(doctor(&warned).0.contains("\n! "), "{}", doctor(&warned).0);
+    assert_eq!(levels(&warned), (true, false, Some(0)), "a warning is no failure");
+    let wrong = warned.with("EMERGENT_MODEL", "nobody/model");
+    assert!(doctor(&wrong).0.contains("\n✗ "), "{}", doctor(&wrong).0);
+    assert_eq!(levels(&wrong), (true, true, Some(1)));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doctor_tells_of_products_and_of_what_was_changed_by_hand() {
     let home = Home::sqlite();

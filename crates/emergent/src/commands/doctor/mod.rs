@@ -36,9 +36,10 @@ const SETTING: &str = "setting";
 struct Finding {
     /// The section, such as `database`.
     what: &'static str,
+    /// Whether it is no problem. A warning is none.
     ok: bool,
-    /// How it is marked if it is no problem.
-    #[serde(skip)]
+    /// How it is marked; in JSON, its level.
+    #[serde(rename = "level", serialize_with = "Mark::serialize_level")]
     mark: Mark,
     /// What the check found, in words.
     found: String,
@@ -49,7 +50,7 @@ struct Finding {
     source: Option<String>,
 }
 
-/// How a finding that is no problem is marked.
+/// How a finding is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Good,
@@ -57,6 +58,33 @@ enum Mark {
     Neutral,
     /// It may be a problem.
     Warning,
+    /// It is a problem.
+    Problem,
+}
+
+impl Mark {
+    /// The mark of a line.
+    fn symbol(self) -> &'static str {
+        match self {
+            Self::Good => "✓",
+            Self::Neutral => "–",
+            Self::Warning => "!",
+            Self::Problem => "✗",
+        }
+    }
+
+    /// The word for it in JSON. What is neither good nor bad needs nobody's attention.
+    fn level(self) -> &'static str {
+        match self {
+            Self::Good | Self::Neutral => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "error",
+        }
+    }
+
+    fn serialize_level<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.level())
+    }
 }
 
 /// A finding that is neither good nor bad.
@@ -74,7 +102,7 @@ fn ok_finding(what: &'static str, found: impl Into<String>) -> Finding {
 }
 
 fn problem_finding(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { what, ok: false, mark: Mark::Warning, found: found.into(), fix: Some(fix.into()), source: None }
+    Finding { what, ok: false, mark: Mark::Problem, found: found.into(), fix: Some(fix.into()), source: None }
 }
 
 /// Runs all checks and prints their findings; fails when one of them is a problem.
@@ -174,12 +202,7 @@ fn print(findings: &[Finding], as_json: bool) -> Result<()> {
     }
     let (settings, checks): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.what == SETTING);
     for finding in &checks {
-        let mark = match finding.mark {
-            _ if !finding.ok => "✗",
-            Mark::Good => "✓",
-            Mark::Neutral => "–",
-            Mark::Warning => "!",
-        };
+        let mark = finding.mark.symbol();
         // A reason of a server may have several lines.
         output::print_item(&format!("{mark} {:<14} ", finding.what), &indent_lines(&finding.found))?;
         if let Some(fix) = &finding.fix {
