@@ -157,3 +157,27 @@ async fn a_server_that_is_killed_leaves_no_program_behind() {
     server.kill();
     none_left(tag).await;
 }
+
+#[test]
+fn a_literal_private_address_is_warned_of_where_those_are_refused() {
+    let home = Home::sqlite();
+    let add = |home: &Home, name: &str, url: &str| {
+        let spec = serde_json::json!({ "name": name, "transport": "http", "url": url });
+        std::fs::write(home.folder().join("server.json"), spec.to_string()).expect("a file");
+        command_output(home.run(&["mcp-server", "add", "server.json"]))
+    };
+    let added = add(&home, "own", "http://127.0.0.1:9/mcp");
+    assert!(added.contains("! own: its address cannot be used: `127.0.0.1`"), "{added}");
+    assert!(added.contains("EMERGENT_ALLOW_PRIVATE_HOSTS"), "{added}");
+    let shown = command_output(home.run(&["mcp-server", "show", "own"]));
+    assert!(shown.contains("its address cannot be used"), "{shown}");
+    for url in ["https://mcp.example.com/mcp", "http://localhost:9/mcp"] {
+        let added = add(&home, if url.contains("example") { "public" } else { "name" }, url);
+        assert!(!added.contains('!'), "names are not resolved: {added}");
+    }
+    let home = home.with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true");
+    let shown: serde_json::Value =
+        serde_json::from_str(&command_output(home.run(&["mcp-server", "show", "own", "--json"])))
+            .expect("JSON");
+    assert_eq!(shown["warning"], serde_json::Value::Null);
+}

@@ -43,6 +43,10 @@ pub struct McpServerView {
     /// confirms it with `enabled: true`.
     #[serde(default)]
     pub needs_confirmation: bool,
+    /// Why it can never be reached with these settings, such as an address in a private network where those are
+    /// refused. It is left out if nothing is wrong with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// The product that brought it; null for the project's own.
     pub product: Option<String>,
     /// `new`, `connected`, `idle`, `failing` (the last contact failed, on whichever server), `disabled`, or

@@ -5561,6 +5561,11 @@ export interface components {
             updatedAt: string;
             /** @description For `sse`, `http` and `a2a`. */
             url?: string | null;
+            /**
+             * @description Why it can never be reached with these settings, such as an address in a private network where those are
+             *     refused. It is left out if nothing is wrong with them.
+             */
+            warning?: string | null;
         };
         /** @description What came of reaching for a server. */
         McpServerInspection: {

@@ -82,6 +82,7 @@ fn server_view(servers: &McpServers, conflicts: &NameConflicts, server: ServerWi
     let details = ServerDetails {
         status: servers.status(&server.0),
         breaker_open_until: servers.breaker_open_until(&server.0),
+        warning: servers.address_warning(&server.0),
         conflicts: conflicts.count(server.0.name()),
         server,
     };

@@ -44,6 +44,8 @@ pub(crate) struct ServerDetails {
     pub server: ServerWithCounts,
     pub status: Status,
     pub breaker_open_until: Option<Timestamp>,
+    /// Why it can never be reached with its settings.
+    pub warning: Option<String>,
     /// How many of its tools share their name with others.
     pub conflicts: usize,
 }
@@ -66,6 +68,7 @@ impl IntoView<McpServerView> for ServerDetails {
         McpServerView {
             id: server.id.0,
             needs_confirmation: server.needs_confirmation(),
+            warning: self.warning,
             name: server.name().to_owned(),
             description: server.spec.description().to_owned(),
             transport: server.spec.transport(),

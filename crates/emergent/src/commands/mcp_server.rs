@@ -144,7 +144,11 @@ impl McpServer {
                 output::print_text(&format!(
                     "{name} is added; `{}` connects to it",
                     hints::command(&format!("mcp-server inspect {name}"))
-                ))
+                ))?;
+                match &created.warning {
+                    Some(warning) => output::print_item("! ", &format!("{name}: {warning}")),
+                    None => Ok(()),
+                }
             }
             McpServer::List => {
                 let servers: Vec<Received<McpServerView>> = client.get_all_pages(PATH).await?;
@@ -322,10 +326,6 @@ fn server_path(server: &McpServerView, suffix: &str) -> String {
     format!("{PATH}/{}{suffix}", server.id)
 }
 
-/// The URL of a server, or its program with arguments.
-fn target_label(server: &McpServerView) -> String {
-    match &server.url {
-        Some(url) => url.clone(),
 /// The name of the protocol that a server speaks, whose version an inspection tells.
 pub fn protocol_name(transport: TransportKind) -> &'static str {
     match transport {
@@ -334,6 +334,10 @@ pub fn protocol_name(transport: TransportKind) -> &'static str {
     }
 }
 
+/// The URL of a server, or its program with arguments.
+fn target_label(server: &McpServerView) -> String {
+    match &server.url {
+        Some(url) => url.clone(),
         None => {
             let args = server.args.iter().flatten().map(String::as_str);
             let command = server.command.as_deref().unwrap_or_default();
@@ -381,7 +385,9 @@ fn explain_status(server: &McpServerView) -> Result<()> {
 
 fn show(server: &McpServerView) -> Result<()> {
     output::print_title(&server.name, &server.id.to_string())?;
-    let mut rows = vec![("at", target_label(server)), ("status", server.status.clone())];
+    let mut rows = vec![("at", target_label(server))];
+    rows.extend(server.warning.clone().map(|warning| ("warning", warning)));
+    rows.push(("status", server.status.clone()));
     if let Some(error) = &server.last_error {
         let since = server.last_error_at.map(|at| format!(" ({at})")).unwrap_or_default();
         rows.push(("last error", with_note(&indent_lines(error), &since)));

@@ -8,6 +8,7 @@ use emergent_domain::{
     mcp_server::{McpServer, ServerSpec, ToolStatus, TransportKind},
     time::Timestamp,
 };
+use emergent_net::address;
 use emergent_store::{
     Tx, mcp_servers,
     mcp_tools::{self, StoredTool, ToolCounts},
@@ -167,6 +168,19 @@ impl McpServers {
             McpServer { listed_at: Some(_), .. } => Status::Idle,
             _ => Status::New,
         }
+    }
+
+    /// Why a server that was added can never be reached here: its address is a literal private one, and those are
+    /// refused. Names are not resolved, because what they lead to can change.
+    pub fn address_warning(&self, server: &McpServer) -> Option<String> {
+        let (ServerSpec::Sse { url, .. } | ServerSpec::Http { url, .. } | ServerSpec::A2a { url, .. }) =
+            &server.spec
+        else {
+            return None;
+        };
+        let parsed = reqwest::Url::parse(url).ok()?;
+        let reason = address::check(&parsed, self.settings().allow_private_hosts).err()?;
+        Some(format!("its address cannot be used: {reason}"))
     }
 
     /// Until when the circuit breaker of a server is open in this process; `None` if it is closed.
