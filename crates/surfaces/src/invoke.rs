@@ -18,6 +18,9 @@ pub const MAX_WAIT_SECONDS: u64 = 600;
 /// How a caller wants to be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerMode {
+    /// At once, with the run and not with its result, even if the run has ended already: what a client gets does not
+    /// depend on which of the two was faster.
+    Started,
     /// After at most this many seconds, whether the run has ended or not.
     Wait(u64),
     /// With the events of the run, as they happen.
@@ -31,6 +34,7 @@ pub fn answer_mode(request: &InvokeAgent) -> Result<AnswerMode, Invalid> {
             Err(Invalid::new("wait", "cannot be used with `stream`: a stream ends with the run"))
         }
         (true, None) => Ok(AnswerMode::Stream),
+        (false, None) => Ok(AnswerMode::Started),
         (false, wait) => check_wait(wait).map(AnswerMode::Wait),
     }
 }
@@ -103,7 +107,8 @@ mod tests {
             let found = answer_mode(&request).map_err(|invalid| invalid.problems[0].field.clone());
             assert_eq!(found, expected.map_err(str::to_owned), "{wait:?} {stream}");
         };
-        check(None, false, Ok(AnswerMode::Wait(0)));
+        check(None, false, Ok(AnswerMode::Started));
+        check(Some(0), false, Ok(AnswerMode::Wait(0)));
         check(Some(30), false, Ok(AnswerMode::Wait(30)));
         check(Some(MAX_WAIT_SECONDS), false, Ok(AnswerMode::Wait(MAX_WAIT_SECONDS)));
         check(None, true, Ok(AnswerMode::Stream));

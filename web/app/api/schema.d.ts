@@ -14477,7 +14477,7 @@ export interface operations {
                     "text/event-stream": components["schemas"]["RunEvent"];
                 };
             };
-            /** @description The run has not ended; `links` says where to look */
+            /** @description The run has not ended, or the request has neither `wait` nor `stream`; `links` says where to look */
             202: {
                 headers: {
                     [name: string]: unknown;

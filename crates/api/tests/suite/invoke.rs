@@ -130,6 +130,25 @@ both_engines! {
         assert_eq!(caller.get(&format!("{}?wait=30", at_once.headers[header::LOCATION].to_str().unwrap())).await.is(200)["text"], "Later.");
     }
 
+    async fn an_answer_at_once_has_no_result_even_if_the_run_has_ended(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, admin, caller, _runner) = serve(&db, &model).await;
+        let agent = external(&admin, "finder").await;
+        model.add("finder", [says("Three.")]);
+        let body = json!({ "input": "How many?" });
+        let first = invoke_once(&caller, &agent, "a", &body).await;
+        let path = first.is(202)["links"]["result"].as_str().unwrap().to_owned();
+        assert_eq!(caller.get(&format!("{path}?wait=30")).await.is(200)["text"], "Three.");
+
+        // The same request again is answered about a run that has certainly ended.
+        let again = invoke_once(&caller, &agent, "a", &body).await;
+        let started = again.is(202);
+        assert_eq!((&started["runId"], &started["status"]), (&first.is(202)["runId"], &json!("completed")));
+        assert_eq!((&started["text"], &started["tokenUsage"]), (&Value::Null, &Value::Null));
+        assert_eq!(again.headers[header::LOCATION].to_str().unwrap(), path);
+        assert_eq!(caller.get(&path).await.is(200)["text"], "Three.", "who asks for the result gets it");
+    }
+
     async fn a_run_that_fails_is_a_result_that_says_why(db: TestDb) {
         let model = ScriptedModel::default();
         let (_server, admin, caller, _runner) = serve(&db, &model).await;

@@ -13,7 +13,7 @@ use emergent_executor::StartOptions;
 use emergent_graph::Actor;
 use emergent_surfaces::invoke::{AnswerMode, answer_mode};
 
-use super::result::{answer, stream};
+use super::result::{answer, started, stream};
 use crate::{
     ApiError, App,
     auth::{AsActor, Caller},
@@ -42,7 +42,10 @@ pub(crate) type Accepted = (Option<Extension<AcceptedRun>>, Option<Extension<Acc
             status = 200, description = "The run has ended; or its events, with `stream`",
             content((Envelope<InvocationView> = "application/json"), (RunEventView = "text/event-stream")),
         ),
-        (status = 202, description = "The run has not ended; `links` says where to look", body = Envelope<InvocationView>),
+        (
+            status = 202, body = Envelope<InvocationView>,
+            description = "The run has not ended, or the request has neither `wait` nor `stream`; `links` says where to look",
+        ),
         (status = 403, description = "`missing_scope`, or `forbidden`: the agent is not external", body = Failure),
         (status = 429, description = "`rate_limited`: this token started this agent too often; or `overloaded`", body = Failure),
     ),
@@ -59,7 +62,7 @@ pub(super) async fn invoke(
     let mode = answer_mode(&body)?;
     // Nothing is started for a caller that could not be answered.
     let permit = match mode {
-        AnswerMode::Wait(0) => None,
+        AnswerMode::Started | AnswerMode::Wait(0) => None,
         _ => Some(waiting::permit(&app, &caller, context.as_ref().map(|Extension(context)| context))?),
     };
     let run = match accepted_run(&app, actor, accepted).await? {
@@ -71,6 +74,9 @@ pub(super) async fn invoke(
             Ok(stream(&app, &caller, permit, (actor.project, agent, run), 0))
         }
         (AnswerMode::Stream, None) => Err(ApiError::internal_text("a stream has no permit")),
+        (AnswerMode::Started, _permit) => {
+            started(&app, app.executor.get_run(actor.project, run).await?).await
+        }
         (AnswerMode::Wait(seconds), _permit) => {
             let limit = Duration::from_secs(seconds);
             let run = wait_for_run(&app, &caller, actor.project, run, limit).await?;

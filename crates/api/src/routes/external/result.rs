@@ -128,6 +128,15 @@ pub(super) async fn answer(app: &App, run: Run) -> Result<Response, ApiError> {
     Ok(with_location(response, agent, id))
 }
 
+/// Returns the answer about a run whose result was not asked for: 202, whether the run has ended or not.
+pub(super) async fn started(app: &App, run: Run) -> Result<Response, ApiError> {
+    let conversation = app.chat.conversation_of_run(run.project, run.id).await?;
+    let (agent, id) = (run.agent, run.id);
+    let without_result = Run { summary: None, output: None, error: None, ..run };
+    let view = invocation(without_result, conversation.map(|id| id.0), None);
+    Ok(with_location(accepted::<InvocationView>(view)?.into_response(), agent, id))
+}
+
 /// Streams the events of a run after a `seq`.
 pub(super) fn stream(
     app: &App,
