@@ -106,6 +106,11 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no {what} `{id}` here"))
     }
 
+    /// Something that is not there, in a sentence of its own.
+    pub(crate) fn absent(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
     /// Like [`ApiError::not_found`], with the name that was probably meant.
     pub(crate) fn misspelt(what: &str, id: impl Display, similar: &str) -> Self {
         let message = format!("there is no {what} `{id}` here; did you mean `{similar}`?");

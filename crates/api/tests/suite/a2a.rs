@@ -153,7 +153,9 @@ both_engines! {
         let model = ScriptedModel::default();
         let (server, admin, _caller, _runner) = serve(&db, &model).await;
         let anybody = server.client(None);
-        assert_eq!(anybody.get("/.well-known/agent-card.json").await.status, 404);
+        let none = anybody.get("/.well-known/agent-card.json").await;
+        none.refused(404, "not_found");
+        assert!(none.text.contains("no agent of the project `default` has a card"), "{}", none.text);
         admin.agent("hidden", json!({ "visibility": "external" })).await;
         external(&admin, json!({ "acp": { "displayName": "The finder", "capabilities": ["search"] } })).await;
         for path in ["/.well-known/agent-card.json", "/a2a/default/finder/.well-known/agent-card.json"] {
@@ -165,9 +167,12 @@ both_engines! {
             let known = anybody.request(Method::GET, path).header(header::IF_NONE_MATCH, &card.headers[header::ETAG]);
             assert_eq!(anybody.send(known.body(Body::empty()).unwrap()).await.status, 304);
         }
-        for path in ["/a2a/default/hidden", "/a2a/default/nobody", "/a2a/elsewhere/finder"] {
-            let absent = anybody.get(&format!("{path}/.well-known/agent-card.json")).await;
+        for (path, name) in [("default/hidden", "hidden"), ("default/nobody", "nobody"), ("elsewhere/finder", "finder")] {
+            let absent = anybody.get(&format!("/a2a/{path}/.well-known/agent-card.json")).await;
             absent.refused(404, "not_found");
+            // The same sentence for all of them, so that nobody learns which exist.
+            let said = format!("agent `{name}` has no card: it is not external, has no `acp`, or does not exist");
+            assert_eq!(absent.body["error"]["message"], said);
         }
     }
 

@@ -18,6 +18,8 @@ use crate::{ApiError, App, auth::DEFAULT_PROJECT, etag, extract::Path, routes::m
 const SUFFIX: &str = "/.well-known/agent-card.json";
 /// A changed definition is seen by others after this time.
 const CACHE_CONTROL: &str = "public, max-age=60";
+/// How much of a name an error repeats.
+const MAX_NAME_CHARS: usize = 100;
 
 /// Returns the A2A card of an external agent of the default project that describes itself (`acp`): its default agent, or
 /// else the oldest.
@@ -33,9 +35,14 @@ pub(super) async fn default_card(State(app): State<App>, headers: HeaderMap) -> 
     let project = app.project(DEFAULT_PROJECT).await?;
     let agents =
         on_behalf_of(Requester::Project(project), app.executor.list_external_agents(project)).await?;
+    let no_card = || {
+        ApiError::absent(format!(
+            "no agent of the project `{DEFAULT_PROJECT}` has a card: none of them is external and has `acp`"
+        ))
+    };
     let agent = card::default_agent(&agents).ok_or_else(no_card)?;
     let path = format!("/a2a/{DEFAULT_PROJECT}/{}", agent.definition.name);
-    respond(&app, &headers, agent, &path)
+    respond(&app, &headers, agent, &path).transpose().unwrap_or_else(|| Err(no_card()))
 }
 
 /// Returns the A2A card of an external agent that describes itself (`acp`). Others are not found.
@@ -53,15 +60,15 @@ pub(super) async fn default_card(State(app): State<App>, headers: HeaderMap) -> 
 )]
 pub(super) async fn agent_card(
     State(app): State<App>,
-    Path((project, agent)): Path<(String, String)>,
+    Path((project, named)): Path<(String, String)>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     // Nobody finds out the names of projects and of agents that have no card.
-    let project = app.project(&project).await.map_err(|error| absent(error, no_card))?;
-    let agent = find_agent(&app, project, &agent).await?;
+    let project = app.project(&project).await.map_err(|error| absent(error, || no_card(&named)))?;
+    let agent = find_agent(&app, project, &named).await?;
     let path = uri.path().strip_suffix(SUFFIX).unwrap_or(uri.path()).to_owned();
-    respond(&app, &headers, &agent, &path)
+    respond(&app, &headers, &agent, &path).transpose().unwrap_or_else(|| Err(no_card(&named)))
 }
 
 /// Returns the extended card of an agent that the caller may invoke.
@@ -75,18 +82,19 @@ pub(super) fn extended(call: &AgentCall) -> Result<AgentCard, A2aError> {
 
 async fn find_agent(app: &App, project: ProjectId, named: &str) -> Result<Agent, ApiError> {
     if named.contains('\0') {
-        return Err(no_card());
+        return Err(no_card(named));
     }
     let found = on_behalf_of(Requester::Project(project), app.executor.find_agent(project, named)).await;
     match found {
-        Err(emergent_executor::Error::NotFound { .. }) => Err(no_card()),
+        Err(emergent_executor::Error::NotFound { .. }) => Err(no_card(named)),
         found => Ok(found?),
     }
 }
 
-fn respond(app: &App, headers: &HeaderMap, agent: &Agent, path: &str) -> Result<Response, ApiError> {
+/// `None` if the agent has no card.
+fn respond(app: &App, headers: &HeaderMap, agent: &Agent, path: &str) -> Result<Option<Response>, ApiError> {
     let endpoint = format!("{}{path}", base_url(headers, app.listen_address.is_tls()));
-    let card = card::agent_card(agent, &endpoint).ok_or_else(no_card)?;
+    let Some(card) = card::agent_card(agent, &endpoint) else { return Ok(None) };
     let body = serde_json::to_vec(&card).map_err(|error| ApiError::internal_text(&error.to_string()))?;
     let tag = etag::content_tag(&body);
     let is_known = etag::is_known(headers, &tag);
@@ -104,11 +112,15 @@ fn respond(app: &App, headers: &HeaderMap, agent: &Agent, path: &str) -> Result<
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         fields.insert(header::ETAG, tag);
     }
-    Ok(response)
+    Ok(Some(response))
 }
 
-fn no_card() -> ApiError {
-    ApiError::not_found("agent card", "agent-card.json")
+/// The same sentence for an agent that has no card and for a name that no agent has. It repeats what the request named.
+fn no_card(named: &str) -> ApiError {
+    let named: String = named.chars().take(MAX_NAME_CHARS).collect();
+    ApiError::absent(format!(
+        "agent `{named}` has no card: it is not external, has no `acp`, or does not exist"
+    ))
 }
 
 /// Replaces an error about something that does not exist.
