@@ -195,6 +195,25 @@ both_engines! {
         assert_eq!((&shown["usage"]["inputTokens"], &shown["usage"]["outputTokens"]), (&json!(200), &json!(20)));
     }
 
+    async fn what_an_answer_has_deleted_is_not_among_its_sources(db: TestDb) {
+        let model = ScriptedModel::default();
+        let (_server, client, _runner) = serve(&db, &model).await;
+        for key in ["ada", "charles"] {
+            client.post("/api/graph/objects", json!({ "type": "Person", "key": key })).await.is(201);
+        }
+        model.add("helper", [
+            calls("entities_query", json!({ "type": "Person" })),
+            calls("entities_delete", json!({ "id": "Person/charles" })),
+            says("charles is gone, and ada is left."),
+        ]);
+        let agent = client.agent("helper", json!({ "tools": ["entities_query", "entities_delete"] })).await;
+        let frames = ask(&client, json!({ "message": "Forget charles.", "agentDefinitionId": agent })).await;
+        client.get("/api/graph/objects/Person%2Fcharles").await.refused(404, "not_found");
+        let cited: Vec<&Value> =
+            last(&frames)["message"]["citations"].as_array().unwrap().iter().map(|one| &one["key"]).collect();
+        assert_eq!(cited, ["ada"], "nobody could open the other one");
+    }
+
     async fn an_agent_remembers_the_last_ten_turns_of_its_conversation(db: TestDb) {
         let answer = |asked: &ModelRequest| {
             says(format!("answer to {}", asked.last_text())).with_usage(Usage { input: 1, ..Usage::default() })

@@ -170,15 +170,19 @@ fn write(tx: &mut Tx<'_>, question: &ChatMessage, mut answer: ChatMessage) -> Re
     messages::insert(tx, &mut answer)
 }
 
-/// The first citations of what the project has. The others were made up by whoever wrote the results.
+/// The first citations of what the project has. The others were made up by whoever wrote the results, or are deleted by
+/// now, often by the run itself: nobody could open them.
 fn take_existing(tx: &mut Tx<'_>, project: ProjectId, citations: Vec<Citation>) -> Result<Vec<Citation>> {
     let mut existing: HashSet<Uuid> = HashSet::new();
     for kind in [CitationKind::Object, CitationKind::Relationship, CitationKind::Chunk, CitationKind::Run] {
-        let table = match kind {
-            CitationKind::Object => "graph_objects",
-            CitationKind::Relationship => "graph_relationships",
-            CitationKind::Chunk => "document_chunks",
-            CitationKind::Run => "agent_runs",
+        let (table, is_live) = match kind {
+            CitationKind::Object => ("graph_objects", " AND deleted_at IS NULL"),
+            CitationKind::Relationship => ("graph_relationships", " AND deleted_at IS NULL"),
+            CitationKind::Chunk => (
+                "document_chunks",
+                " AND EXISTS (SELECT 1 FROM documents d WHERE d.id = document_id AND d.deleted_at IS NULL)",
+            ),
+            CitationKind::Run => ("agent_runs", ""),
         };
         let ids: Vec<Uuid> =
             citations.iter().filter(|citation| citation.kind == kind).map(|citation| citation.id).collect();
@@ -186,7 +190,7 @@ fn take_existing(tx: &mut Tx<'_>, project: ProjectId, citations: Vec<Citation>) 
             let sql = format!(
                 "SELECT id FROM {table} WHERE id IN ({}) AND {}",
                 page::placeholders(2, list.len()),
-                page::on_row("project_id = $1")
+                page::on_row(&format!("project_id = $1{is_live}"))
             );
             let mut params = vec![Param::from(project)];
             params.extend(list.into_iter().map(Param::from));
