@@ -111,7 +111,7 @@ it('creates a token with Enter, and shows it until a button closes the dialog', 
   await page.getByRole('button', { name: 'Create a token' }).click()
   await dialog.getByLabel('Name').fill('Night import')
   await dialog.getByLabel('Valid for days').fill('1e10')
-  await dialog.getByText('This is no number').waitFor()
+  await dialog.getByText('This is no whole number').waitFor()
   await dialog.getByLabel('Valid for days').fill('10000000000')
   await dialog.getByText('Use 1 to 36,500.').waitFor()
   await dialog.getByLabel('Name').press('Enter')
