@@ -66,7 +66,9 @@ fn tour(home: &Home) {
     }
     let last = live.lines().last().expect("an end");
     assert!(
-        last.starts_with("✓ completed  2 steps") && last.contains("tokens in") && last.ends_with("rehearsal"),
+        last.starts_with("✓ completed  2 steps")
+            && last.contains("tokens in")
+            && last.contains("  rehearsal  "),
         "{live}"
     );
     assert_eq!(live.matches("The helper looked.").count(), 1, "{live}");
@@ -75,6 +77,9 @@ fn tour(home: &Home) {
     let runs = json_of(home.run(&["run", "list", "--agent", "lead", "--json"]));
     assert_eq!((&runs[0]["status"], &runs[0]["childRunCount"]), (&json!("completed"), &json!(1)), "{runs}");
     let id = runs[0]["id"].as_str().expect("an id");
+    assert!(last.ends_with(id), "the end names the run: {live}");
+    let newest = json_of(home.run(&["run", "show", "last", "--json"]));
+    assert_eq!(newest["id"], runs[0]["id"], "`last` is what was started, and not the helper");
     let all = command_output(home.run(&["run", "list"]));
     assert!(all.contains("lead") && all.contains("helper") && all.contains("rehearsal"), "{all}");
     let tree = command_output(home.run(&["run", "tree", id]));

@@ -16,6 +16,8 @@ use crate::{
 
 /// The objects that `object list` shows without options, newest first.
 pub const LISTED_OBJECTS: &str = "/api/graph/objects?includeSystem=false";
+/// The runs that no other run started, newest first.
+pub const STARTED_RUNS: &str = "/api/admin/runs?root=true";
 pub const RELATIONSHIPS: &str = "/api/graph/relationships";
 /// How many relationships are read first, besides those that are listed. Most often none has to be left out.
 const READ_FIRST: usize = 20;

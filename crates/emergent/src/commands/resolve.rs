@@ -96,9 +96,11 @@ pub async fn resolve_id(client: &Client, resource: &Resource, reference: &str) -
     if is_last && resource.path == RELATIONSHIPS.path {
         return newest::newest_relationship(client).await;
     }
-    // `last` is the newest of what `object list` shows. The tasks of a workflow and what agents said may be newer.
+    // `last` is the newest of what `object list` shows. The tasks of a workflow and what agents said may be newer. The
+    // last run is what somebody started, and not what it started in turn.
     let path = match resource.path {
         path if is_last && path == OBJECTS.path => newest::LISTED_OBJECTS,
+        path if is_last && path == RUNS.path => newest::STARTED_RUNS,
         path => path,
     };
     let is_newest = is_last && resource.name_field.is_empty();

@@ -1,7 +1,7 @@
 //! Flows, which call no model themselves, and tasks that no agent fits.
 
 use crate::{
-    common::{Home, command_output, failed},
+    common::{Home, command_output, failed, json_of},
     home_with_agent, write,
 };
 
@@ -19,6 +19,10 @@ fn a_flow_of_other_agents_needs_no_model() {
         assert!(applied.status.success() && !told.contains("cannot start"), "{told}");
         let followed = command_output(home.run(&["agent", "trigger", name, "--input", "Hello", "--follow"]));
         assert!(followed.contains("Hello"), "{followed}");
+        let last = json_of(home.run(&["run", "show", "last", "--json"]));
+        assert_eq!(last["agentName"], name, "`last` is the flow that was started, and not its last part");
+        let id = last["id"].as_str().expect("an id");
+        assert!(followed.trim_end().ends_with(id), "the end names the run: {followed}");
         let tasks = format!("- {{ key: greet, title: Greet, assigned_agent: {name} }}");
         write(&home, "tasks.yaml", &tasks);
         let followed = command_output(home.run(&["dispatch", "--tasks", "tasks.yaml", "--follow"]));

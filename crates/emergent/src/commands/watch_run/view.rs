@@ -249,6 +249,8 @@ impl View {
         if facts.rehearsal {
             parts.push("rehearsal".to_owned());
         }
+        let id = facts.id.to_string();
+        parts.push(self.paint("2", if self.width.is_some() { short_id(&id) } else { &id }));
         out.push_str(&format!("{mark} {}\n", parts.join("  ")));
         if facts.status == RunStatus::Paused {
             let resume = hints::command(&format!("run resume {}", facts.id));

@@ -105,7 +105,7 @@ fn the_end_shows_the_usage_and_the_summary_once() {
     assert_eq!(
         view.end(&serde_json::from_value(run.clone()).unwrap()),
         format!(
-            "Half done\n⏸ paused (step_limit)  3 steps  2.0s  10 tokens in, 2 out, $0.5000\n  \
+            "Half done\n⏸ paused (step_limit)  3 steps  2.0s  10 tokens in, 2 out, $0.5000  {ID}\n  \
              to go on: emergent run resume {ID}\n"
         )
     );
