@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Api, Home, Launched, eventually};
+use common::{Api, Home, Launched, command_output, eventually, json_of};
 use futures_util::{StreamExt, stream};
 use reqwest::Method;
 use serde_json::json;
@@ -119,6 +119,15 @@ async fn a_command_with_a_key_starts_one_run() {
     let trigger = ["agent", "trigger", "a", "--input", "go", "--idempotency-key", "k", "--json"];
     let (first, again) = (home.run(&trigger), home.run(&trigger));
     assert!(first.status.success() && first.stdout == again.stdout, "{first:?} {again:?}");
+    let run = json_of(first)["runId"].as_str().expect("an id").to_owned();
+    home.run(&["run", "follow", &run]);
+    let now = server.api.get(&format!("/api/admin/runs/{run}")).await.data()["status"].clone();
+    let told = command_output(home.run(&trigger[..trigger.len() - 1]));
+    assert!(
+        told.starts_with(&format!("run {run} is {}", now.as_str().expect("a status"))),
+        "not of then: {told}"
+    );
+    assert!(!told.contains("queued") && !told.contains("running"), "{told}");
     let work = ["dispatch", "--tasks", "plan.yaml", "--idempotency-key", "w", "--json"];
     std::fs::write(home.folder().join("plan.yaml"), "- { key: one, title: One }\n").expect("a file");
     let (first, again) = (home.run(&work), home.run(&work));

@@ -28,7 +28,7 @@ impl Client {
         let json = Some("application/json");
         let response = self.send_request(http::Method::POST, path, json, &headers, content).await?;
         let response = self.check_status(response).await?;
-        if response.headers.contains_key("idempotency-replayed") {
+        if response.is_replayed() {
             output::print_notice("This request was sent before with the same key: nothing more was started.");
         }
         Ok(response)

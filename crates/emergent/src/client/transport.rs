@@ -159,6 +159,11 @@ impl ApiResponse {
         Err(refusal(error))
     }
 
+    /// Whether this is about what an earlier request with the same `Idempotency-Key` started.
+    pub fn is_replayed(&self) -> bool {
+        self.headers.contains_key("idempotency-replayed")
+    }
+
     /// The cursor of the next page; `None` on the last page.
     pub fn next_cursor(&self) -> Option<String> {
         self.headers.get("x-next-cursor").and_then(|value| value.to_str().ok()).map(str::to_owned)

@@ -179,9 +179,8 @@ impl Run {
                 let detail = get_run(client, &run).await?;
                 let (path, body) = (format!("{}/resume", path(&detail)), ResumeRun { input });
                 let response = client.post_once(&path, &body, idempotency_key.as_deref()).await?;
-                let started: Received<StartedRun> = response.data().await?;
                 let agent = detail.facts.agent_id.to_string();
-                watch_run::follow_or_print(client, &agent, &started, follow, as_json).await
+                watch_run::follow_or_print(client, &agent, response, follow, as_json).await
             }
             Run::Revert(revert) => revert.run(client, as_json).await,
             Run::Follow { run } => {

@@ -11,7 +11,7 @@ use emergent_domain::{agent::ModelConfig, foreign_json, run::DEFAULT_TIMEOUT_SEC
 use emergent_wire::{
     agent::AgentView,
     agent_parts::{ApprovalRuleView, ModelView},
-    run::{StartedRun, TriggerRun},
+    run::TriggerRun,
 };
 use serde_json::{Map, Value};
 
@@ -218,8 +218,7 @@ impl Trigger {
                 None => error.with_way_out("no_model", &other, "starts it with another model"),
             }
         });
-        let started: Received<StartedRun> = sent?.data().await?;
-        watch_run::follow_or_print(client, &agent, &started, self.follow, as_json).await
+        watch_run::follow_or_print(client, &agent, sent?, self.follow, as_json).await
     }
 }
 

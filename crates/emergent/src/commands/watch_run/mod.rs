@@ -24,7 +24,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{encode, tree, watch_workflow};
 use crate::{
-    client::{Client, Received},
+    client::{ApiResponse, Client, Received},
     error::{Error, Result},
     hints, output, progress,
 };
@@ -37,22 +37,32 @@ pub use view::{View, request_text, unavailable_server};
 /// How often the tree of child runs is loaded, because a run's events do not cover its children.
 const TREE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After a start: follows the run if `watch` is set, else prints its id and status.
+/// After a start, with its response: follows the run if `watch` is set, else prints its id and status.
 pub async fn follow_or_print(
     client: &Client,
     agent: &str,
-    started: &Received<StartedRun>,
+    response: ApiResponse,
     watch: bool,
     as_json: bool,
 ) -> Result<()> {
+    let is_replayed = response.is_replayed();
+    let started: Received<StartedRun> = response.data().await?;
     let run = started.run_id.to_string();
     if watch {
         return follow(client, agent, &run, as_json).await;
     }
+    // The response to a request that was sent before has the status of then.
+    let (now, has_ended) = match is_replayed {
+        true => present_status(client, &run).await.unwrap_or((started.status.to_string(), false)),
+        false => (started.status.to_string(), false),
+    };
     if as_json {
-        output::print_json(started)?;
+        output::print_json(&started)?;
     } else {
-        output::print_line(&format!("run {run} is {}", started.status))?;
+        output::print_line(&format!("run {run} is {now}"))?;
+    }
+    if has_ended {
+        return Ok(());
     }
     if client.is_sole_driver() {
         output::print_notice(&watch_workflow::waiting_message("run", &run));
@@ -68,6 +78,14 @@ pub async fn warn_if_not_driven(client: &Client, run: &str) {
     if client.is_sole_driver() && is_queued(client, run).await.unwrap_or_default() {
         output::print_notice(&watch_workflow::waiting_message("run", run));
     }
+}
+
+/// The status of a run, with its reason, and whether the run has ended; `None` if it cannot be read, for example because
+/// the token may only start runs.
+async fn present_status(client: &Client, run: &str) -> Option<(String, bool)> {
+    let path = format!("/api/admin/runs/{}", encode(run));
+    let run: RunDetailView = client.get(&path).await.ok()?.data().await.ok()?;
+    Some((status(run.facts.status, run.facts.reason), run.facts.status.is_terminal()))
 }
 
 async fn is_queued(client: &Client, run: &str) -> Result<bool> {
