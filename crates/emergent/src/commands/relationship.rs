@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use axum::http::StatusCode;
 use emergent_domain::ids::ObjectId;
 use emergent_wire::{
     object::ObjectView,
@@ -142,15 +143,22 @@ impl Relationship {
                 let to_id = ObjectId(resolve_object(client, &to).await?).into();
                 let properties = parse_properties(&set)?;
                 let body = CreateRelationship { type_, from_id, to_id, properties, weight };
-                let created: Received<RelationshipView> =
-                    client.post("/api/graph/relationships", &body).await?.data().await?;
+                let response = client.post("/api/graph/relationships", &body).await?;
+                let is_new = response.status == StatusCode::CREATED;
+                let edge: Received<RelationshipView> = response.data().await?;
                 if as_json {
-                    return output::print_json(&created);
+                    return output::print_json(&edge);
                 }
-                output::print_text(&format!(
-                    "{} ({}) leads from {from} to {to}, version {}",
-                    created.type_, created.id, created.version
-                ))
+                let RelationshipView { type_, id, version, .. } = &*edge;
+                output::print_text(&match is_new {
+                    true => format!("{type_} ({id}) leads from {from} to {to}, version {version}"),
+                    false => format!("{type_} ({id}) from {from} to {to} exists already, version {version}"),
+                })?;
+                let asks_for_more = !body.properties.is_empty() || body.weight.is_some();
+                if !is_new && asks_for_more {
+                    output::print_notice("Its properties and its weight stay as they were.");
+                }
+                Ok(())
             }
             Relationship::Delete { relationship, yes } => {
                 let id = resolve_id(client, &RELATIONSHIPS, &relationship).await?;
@@ -253,7 +261,7 @@ fn print_edges(labels: &HashMap<Uuid, String>, edges: &[Received<RelationshipVie
     output::print_table_with_optional(&headers, &rows, &["FROM", "TO"], &["VERSION", "WRITTEN"])
 }
 
-/// Lists the deleted relationships of an object, or all. Their ends may be deleted as well, so they are named by ids.
+/// Lists the deleted relationships of an object, or all. An end that is deleted as well is named by its id.
 async fn list_deleted(client: &Client, object: Option<&str>, types: &[String], as_json: bool) -> Result<()> {
     let types: String = types.iter().map(|type_| format!("&type={}", encode(type_))).collect();
     let list = async |end: &str| {
@@ -276,17 +284,12 @@ async fn list_deleted(client: &Client, object: Option<&str>, types: &[String], a
     if edges.is_empty() && output::terminal_width().is_some() {
         return output::print_text("There are no deleted relationships that match.");
     }
-    let cells = |edge: &Received<RelationshipView>| {
+    let (mut ends, mut rows) = (Ends::new(client, ""), Vec::with_capacity(edges.len()));
+    for edge in &edges {
         let deleted_at = edge.deleted_at.map(|time| time.to_string()).unwrap_or_default();
-        vec![
-            edge.id.to_string(),
-            edge.from_id.to_string(),
-            edge.type_.clone(),
-            edge.to_id.to_string(),
-            deleted_at,
-        ]
-    };
-    let rows: Vec<_> = edges.iter().map(cells).collect();
+        let (from, to) = (ends.label(edge.from_id).await?, ends.label(edge.to_id).await?);
+        rows.push(vec![edge.id.to_string(), from, edge.type_.clone(), to, deleted_at]);
+    }
     output::print_table(&["ID", "FROM", "TYPE", "TO", "DELETED"], &rows)
 }
 

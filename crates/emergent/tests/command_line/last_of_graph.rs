@@ -122,3 +122,23 @@ fn a_person_is_asked_before_the_last_agent_document_or_conversation_is_deleted()
         command_output(deleted);
     }
 }
+
+#[test]
+fn a_relationship_that_exists_already_is_not_told_as_a_new_one() {
+    let home = home_with_notes();
+    let create = ["relationship", "create", "Note/first", "quotes", "Note/second"];
+    let made = command_output(home.run(&create));
+    assert!(made.contains("leads from Note/first to Note/second, version 1"), "{made}");
+    let again = home.run(&[&create[..], &["--set", "page=3"]].concat());
+    assert!(text(&again.stderr).contains("stay as they were"), "{}", text(&again.stderr));
+    let again = command_output(again);
+    assert!(again.contains("from Note/first to Note/second exists already, version 1"), "{again}");
+}
+
+#[test]
+fn deleted_relationships_are_listed_with_the_names_of_their_ends() {
+    let home = home_with_notes();
+    command_output(home.run(&["relationship", "delete", "last", "--yes"]));
+    let listed = command_output(home.run(&["relationship", "list", "--deleted"]));
+    assert!(listed.contains("Note/first  cites  Note/second"), "{listed}");
+}
