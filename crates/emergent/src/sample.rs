@@ -1,14 +1,17 @@
 //! What `emergent serve --sample` adds: a graph with a few people, machines and ideas of early computing, and the
 //! default agents, one of which answers questions about it.
 
-use emergent_domain::{author::Author, cursor::Page, query::ObjectFilter};
+use emergent_domain::{agent::Agent, author::Author, cursor::Page, query::ObjectFilter, trigger::EventKind};
 use emergent_executor::Executor;
 use emergent_graph::{Actor, Graph};
 use emergent_products::Products;
 use emergent_store::agents;
 use tracing::warn;
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    text::wrap_item,
+};
 
 const SAMPLE: &str = include_str!("sample.ndjson");
 
@@ -51,26 +54,39 @@ pub async fn install_default_agents(graph: &Graph, products: &Products) -> Resul
     Ok(())
 }
 
-/// Lines about the triggers of the default project whose agents have no usable model. Nobody waits for what they start,
-/// so without these lines nobody would learn that it is refused.
-pub async fn trigger_notes(graph: &Graph, executor: &Executor) -> Result<String> {
+/// Lines about the triggers of the default project whose agents have no usable model, for a terminal of so many columns.
+/// Nobody waits for what they start, so without these lines nobody would learn that it is refused.
+pub async fn trigger_notes(graph: &Graph, executor: &Executor, columns: usize) -> Result<String> {
     let project = graph.ensure_default_project().await?.id;
     let triggers = executor.list_triggers(project).await.map_err(Error::Triggers)?;
     let agents = graph.db().read(move |tx| agents::list_all(tx, project)).await?;
-    let has_model = |agent: &emergent_domain::agent::Agent| {
+    let problem = |agent: &Agent| {
         let own = agent.definition.model.as_ref();
         let pinned = own.filter(|_| agent.definition.pins_model());
-        agent.definition.calls_no_model() || executor.models().choose_for_run(pinned, own).is_ok()
+        let chosen = executor.models().choose_for_run(pinned, own);
+        chosen.err().filter(|_| !agent.definition.calls_no_model())
     };
     let mut notes = String::new();
     for trigger in triggers.events.iter().filter(|trigger| trigger.dispatch.is_none()) {
         let agent = agents.iter().find(|agent| agent.id == trigger.agent);
-        if let Some(agent) = agent.filter(|agent| !has_model(agent)) {
-            notes.push_str(&format!(
-                "  The agent {} has no model, so it does not start\n  at {}.\n",
-                agent.definition.name, trigger.event
-            ));
+        if let Some(agent) = agent
+            && let Some(problem) = problem(agent)
+        {
+            let (name, when) = (&agent.definition.name, when(trigger.event));
+            let note = format!("The agent `{name}`, which starts when {when}, cannot start: {problem}.");
+            notes.push_str(&wrap_item("  ", &note, columns).join("\n"));
+            notes.push('\n');
         }
     }
     Ok(notes)
+}
+
+/// When an event fires a trigger, in words.
+fn when(event: EventKind) -> &'static str {
+    match event {
+        EventKind::DocumentIngested => "a document is added",
+        EventKind::EntityCreated => "an object is created",
+        EventKind::EntityUpdated => "an object is changed",
+        EventKind::RelationshipCreated => "a relationship is created",
+    }
 }

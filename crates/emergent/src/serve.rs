@@ -67,7 +67,9 @@ impl Serve {
         if self.sample {
             let state = sample::import_sample(&services.graph).await?;
             sample::install_default_agents(&services.graph, &services.app.products).await?;
-            sample_notes = Some((state, sample::trigger_notes(&services.graph, &services.executor).await?));
+            let columns = output::terminal_width().unwrap_or(DEFAULT_COLUMNS);
+            let notes = sample::trigger_notes(&services.graph, &services.executor, columns).await?;
+            sample_notes = Some((state, notes));
         }
         if settings.model.is_some()
             && let Err(error) = services.executor.models().choose(None)

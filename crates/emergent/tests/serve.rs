@@ -60,6 +60,9 @@ async fn what_a_start_says_fits_80_columns() {
     let wide: Vec<&str> =
         said.lines().filter(|line| line.chars().count() > 80).filter(|line| !is_free(line)).collect();
     assert!(wide.is_empty(), "{wide:#?}");
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let note = "The agent `entity-extractor`, which starts when a document is added, cannot start: the model";
+    assert!(words.contains(note) && words.contains("set `GEMINI_API_KEY`"), "{said}");
     assert!(said.lines().any(|line| line.starts_with("http") && line.contains("/login?code=")), "{said}");
     server.kill();
 }

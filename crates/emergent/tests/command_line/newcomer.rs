@@ -30,7 +30,7 @@ async fn the_admin_token_is_printed_once_also_with_the_sample() {
     assert_eq!(said.matches(token.trim()).count(), 1, "{said}");
     assert!(said.contains("Bearer $(cat data/admin-token)"), "{said}");
     let in_one_line = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(in_one_line.contains("does not start at on_document_ingested"), "{said}");
+    assert!(in_one_line.contains("which starts when a document is added, cannot start: "), "{said}");
     let told = command_output(home.run(&["doctor"]));
     assert!(told.contains("(on_document_ingested) cannot start"), "{told}");
     server.kill();
