@@ -70,6 +70,20 @@ fn tour(home: &Home) {
 }
 
 #[test]
+fn only_a_product_with_a_similar_last_name_is_suggested() {
+    let home = home();
+    command_output(home.run(&["product", "install", "v1"]));
+    for unlike in ["acme.research", "acme.memory"] {
+        let told = failed(&home.run(&["product", "uninstall", unlike]));
+        assert!(told.contains(unlike) && !told.contains("did you mean"), "{told}");
+    }
+    for misspelt in ["acme.suport", "acme.Support", "amce.support"] {
+        let told = failed(&home.run(&["product", "uninstall", misspelt]));
+        assert!(told.contains("did you mean `acme.support`?"), "{told}");
+    }
+}
+
+#[test]
 fn a_product_comes_changes_and_goes_on_a_data_folder() {
     tour(&home());
 }

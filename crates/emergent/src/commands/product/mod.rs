@@ -8,7 +8,10 @@ use emergent_wire::product::{
     InstallProduct, OutcomeView, ProductDetailView, ProductView, UpdateView, UpgradeProduct,
 };
 
-use super::{encode, resolve::LAST};
+use super::{
+    encode,
+    resolve::{LAST, suggestion},
+};
 use crate::{
     client::{Client, DataAccess, Received, ServerFlags},
     config::StoreFlags,
@@ -171,8 +174,15 @@ async fn with_nearest<T>(client: &Client, name: &str, result: Result<T>) -> Resu
         result => return result,
     };
     let installed: Vec<Received<ProductView>> = client.get("/api/products").await?.data().await?;
-    let names = installed.iter().map(|product| product.name.as_str());
+    // Names of one publisher begin alike, so only their last parts say whether they are similar.
+    let is_similar = |other: &&str| !suggestion(last_part(name), [last_part(other)]).is_empty();
+    let names = installed.iter().map(|product| product.name.as_str()).filter(is_similar);
     Err(error.with_nearest(name, names, "product list"))
+}
+
+/// `memory` of `emergent.memory`.
+fn last_part(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 /// Prints the plan of a change, unless the person has seen it, and what came of it.
