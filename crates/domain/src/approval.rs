@@ -4,11 +4,14 @@
 mod condition;
 mod decision;
 mod names;
+mod normal_form;
 mod request;
+mod steps;
 mod title;
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::{
     agent::string_enum,
@@ -17,9 +20,12 @@ use crate::{
     tool_name::{self, GrantNames},
 };
 
+use condition::Call;
 pub use decision::{Choice, Decision, DecisionError, NewDecision};
 pub use names::{InputNames, MAX_EARLIER_REFERENCES, MAX_REFERENCES, ObjectNames, References, references};
+pub use normal_form::{NormalInput, OwnWork, is_normalised, leaves_out_own};
 pub use request::{Approval, ApprovalKind, ApprovalStatus, NamedObject, Question, call_text, objects_text};
+pub use steps::{IN_PLACE_STEPS, MAX_DECISION_STEPS, Steps};
 
 const MAX_RULES: usize = 100;
 const MAX_PATTERNS: usize = 100;
@@ -83,6 +89,8 @@ pub enum Verdict {
     Deny {
         rule: usize,
     },
+    /// The comparisons would take more steps than they may, so the call must not be made.
+    TooManySteps,
 }
 
 /// What the rules have to know about the tool of a call.
@@ -115,21 +123,29 @@ impl<'a> ToolFacts<'a> {
 }
 
 /// Decides about one call. The first rule that matches decides. Without one the call is allowed, except that a
-/// destructive tool of an external server has to be approved.
-pub fn decide(rules: &[ApprovalRule], tool: &ToolFacts<'_>, input: &Value) -> Verdict {
-    decide_named(rules, tool, input, &InputNames::default())
-}
-
-/// Like [`decide`], for an input that names objects: a condition is compared with every name of each object that a text
-/// may name.
-pub fn decide_named(
+/// destructive tool of an external server has to be approved. A condition is compared with every name of each object that
+/// a text of the input may name.
+pub fn decide(
     rules: &[ApprovalRule],
     tool: &ToolFacts<'_>,
-    input: &Value,
+    input: &NormalInput<'_>,
     names: &InputNames,
+    steps: &Steps,
 ) -> Verdict {
+    // Who decides also drops the names.
+    steps.take(names.count());
+    let no_names = HashMap::new();
+    let known = match names {
+        InputNames::Known(names) => names,
+        InputNames::Unknown => &no_names,
+    };
+    let call = Call::new(input, known, steps);
     for (index, rule) in rules.iter().enumerate() {
-        if rule.matches(tool, input, names) {
+        let is_match = rule.matches(tool, names, &call);
+        if steps.ran_out() {
+            return Verdict::TooManySteps;
+        }
+        if is_match {
             return match rule.action {
                 Action::Allow => Verdict::Allow,
                 Action::Ask => Verdict::Ask { expires_in: rule.expires_in, on_expiry: rule.on_expiry },
@@ -146,12 +162,13 @@ pub fn decide_named(
 impl ApprovalRule {
     /// Whether the rule names the tool and all its conditions hold for the input. What cannot be understood is not
     /// let through.
-    fn matches(&self, tool: &ToolFacts<'_>, input: &Value, names: &InputNames) -> bool {
+    fn matches(&self, tool: &ToolFacts<'_>, names: &InputNames, call: &Call<'_>) -> bool {
+        call.steps.take(self.tools.len());
         if tool_name::grant_for(&self.tools, &tool.names_for(self.action)).is_none() {
             return false;
         }
         match names {
-            InputNames::Known(names) => condition::hold(&self.when, self.action, input, names),
+            InputNames::Known(_) => condition::hold(&self.when, self.action, call),
             InputNames::Unknown => self.when.is_empty() || self.action != Action::Allow,
         }
     }

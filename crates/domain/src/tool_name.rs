@@ -184,8 +184,8 @@ pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result
 
 /// The name of a tool that was probably meant.
 pub fn nearest_tool<'a>(name: &str, available: &'a AvailableNames) -> Option<&'a str> {
-    let accepted = available.tools.iter().filter(|name| !available.unaccepted_tools.contains(*name));
-    let names = accepted.map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
+    let shown = available.tools.iter().filter(|name| available.may_suggest(name));
+    let names = shown.map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
     crate::pack::nearest_name(name, names)
 }
 

@@ -25,7 +25,11 @@ use tracing::info;
 
 pub use emergent_store::approvals::ApprovalFilter;
 
-use crate::{Error, Executor, Result, client_tools, named_objects::too_many_objects, run_driver::ask_user};
+use crate::{
+    Error, Executor, Result, client_tools,
+    named_objects::{Denial, too_many_objects, too_many_steps},
+    run_driver::ask_user,
+};
 
 /// The reason of the decision about a request whose time is up.
 const EXPIRED_REASON: &str = "nobody decided in time";
@@ -188,13 +192,14 @@ impl Executor {
                     }
                     Ok(input) => {
                         let named = (approval.tool.as_str(), tool.as_ref());
-                        self.denying_rule((approval.project, approval.run), &rules, named, input).await?
+                        self.denial((approval.project, approval.run), &rules, named, input).await?
                     }
                     Err(_) => None,
                 };
                 match denied_by {
                     None => checked,
-                    Some(rule) => Err(format!(
+                    Some(Denial::TooManySteps) => Err(too_many_steps()),
+                    Some(Denial::Rule(rule)) => Err(format!(
                         "makes a call that rule {rule} of the agent's approvals denies, and nobody can approve \
                          such a call: change the input, or deny the call"
                     )),

@@ -1,12 +1,13 @@
 //! The objects that the input of a call names: decides by the rules of an agent about a call, however it names them, and
 //! tells whether an approved call still names the same ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use emergent_domain::{
     approval::{
-        self, Approval, ApprovalRule, Decision, InputNames, MAX_EARLIER_REFERENCES, MAX_REFERENCES,
-        NamedObject, ObjectNames, ToolFacts, Verdict, objects_text,
+        self, Approval, ApprovalRule, Decision, IN_PLACE_STEPS, InputNames, MAX_DECISION_STEPS,
+        MAX_EARLIER_REFERENCES, MAX_REFERENCES, NamedObject, NormalInput, ObjectNames, OwnWork, Steps,
+        ToolFacts, Verdict, objects_text,
     },
     ids::{ProjectId, RunId},
     object_ref::ObjectRef,
@@ -19,8 +20,17 @@ use sha2::{Digest, Sha256};
 
 use crate::{Executor, Result};
 
-/// The most comparisons of conditions with values that are made at once: they take a few milliseconds.
-const MAX_COMPARISONS_HERE: usize = 20_000;
+/// The tool that names a template pack in the field in which others name objects.
+const ASSIGNS_PACK: &str = "schema_pack_assign";
+
+/// Why no person can approve a call, and no rule allows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// The number of the rule that denies it, counted from one.
+    Rule(usize),
+    /// The rules cannot be compared with it.
+    TooManySteps,
+}
 
 /// The objects that each text of an input may name, by how it is written.
 type NamedObjects = BTreeMap<String, Vec<NamedObject>>;
@@ -46,60 +56,75 @@ impl Executor {
         input: &Value,
     ) -> Result<(Verdict, Option<JudgedNames>)> {
         let at = self.clock().now();
-        let names = self.input_names((project, run), rules, tool, input).await?;
-        let (verdict, names) = self.decide_here_or_aside(project, rules, (label, tool), input, names).await?;
-        let judged = match names {
-            InputNames::Known(names) if rules.iter().any(|rule| !rule.when.is_empty()) => {
-                let objects = |(text, names): (String, Vec<ObjectNames>)| {
-                    (text, names.iter().filter_map(ObjectNames::object).collect())
-                };
-                Some(JudgedNames { objects: names.into_iter().map(objects).collect(), at })
-            }
-            InputNames::Known(_) | InputNames::Unknown => None,
-        };
-        Ok((verdict, judged))
+        let input = self.normal_input((project, run), rules, tool, input).await?;
+        let names = self.input_names((project, run), rules, tool, input.completed()).await?;
+        let (verdict, objects) =
+            self.decide_here_or_aside(project, rules, (label, tool), input, names).await?;
+        let judged = objects.filter(|_| rules.iter().any(|rule| !rule.when.is_empty()));
+        Ok((verdict, judged.map(|objects| JudgedNames { objects, at })))
     }
 
-    /// Decides at once if this is quick, and otherwise in the pool of validations, so that a large input does not keep a
-    /// thread of the server from answering requests.
+    /// Decides at once if this is quick, and otherwise in the pool of validations, so that a large input, many rules or
+    /// many names do not keep a thread of the server from answering requests. Also returns the objects that were named.
     async fn decide_here_or_aside(
         &self,
         project: ProjectId,
         rules: &[ApprovalRule],
         (label, tool): (&str, &dyn Tool),
-        input: &Value,
+        input: NormalInput<'_>,
         names: InputNames,
-    ) -> Result<(Verdict, InputNames)> {
-        let conditions: usize = rules.iter().map(|rule| rule.when.len()).sum();
+    ) -> Result<(Verdict, Option<HashMap<String, Vec<NamedObject>>>)> {
         let facts = tool_facts(label, tool);
-        if !has_more_values(input, MAX_COMPARISONS_HERE / conditions.max(1)) {
-            return Ok((approval::decide_named(rules, &facts, input, &names), names));
+        let verdict = approval::decide(rules, &facts, &input, &names, &Steps::new(IN_PLACE_STEPS));
+        if verdict != Verdict::TooManySteps {
+            return Ok((verdict, objects_of(names)));
         }
         let (label, name, server) =
             (label.to_owned(), facts.name.to_owned(), facts.server.map(str::to_owned));
         let is_destructive_external = facts.is_destructive_external;
-        let (rules, input) = (rules.to_vec(), input.clone());
+        let (rules, input) = (rules.to_vec(), input.into_owned());
         let decide = move || {
             let facts =
                 ToolFacts { label: &label, name: &name, server: server.as_deref(), is_destructive_external };
-            (approval::decide_named(&rules, &facts, &input, &names), names)
+            let steps = Steps::new(MAX_DECISION_STEPS);
+            (approval::decide(&rules, &facts, &input, &names, &steps), objects_of(names))
         };
         Ok(self.graph().run_validation(project, decide).await?)
     }
 
-    /// Returns the number of the rule that denies a call, counted from one. A person who approves a call with another
-    /// input cannot make one that the rules of its agent deny.
-    pub(crate) async fn denying_rule(
+    /// Returns why a call cannot be made, whoever approves it. A person who approves a call with another input cannot make
+    /// one that the rules of its agent deny.
+    pub(crate) async fn denial(
         &self,
         (project, run): (ProjectId, RunId),
         rules: &[ApprovalRule],
         call: (&str, &dyn Tool),
         input: &Value,
-    ) -> Result<Option<usize>> {
+    ) -> Result<Option<Denial>> {
         Ok(match self.decide_call((project, run), rules, call, input).await? {
-            Verdict::Deny { rule } => Some(rule),
+            Verdict::Deny { rule } => Some(Denial::Rule(rule)),
+            Verdict::TooManySteps => Some(Denial::TooManySteps),
             Verdict::Allow | Verdict::Ask { .. } => None,
         })
+    }
+
+    /// The input in the form that rules judge. Only conditions look at it, and only the tools of this server are known.
+    async fn normal_input<'a>(
+        &self,
+        (project, run): (ProjectId, RunId),
+        rules: &[ApprovalRule],
+        tool: &dyn Tool,
+        input: &'a Value,
+    ) -> Result<NormalInput<'a>> {
+        let info = tool.info();
+        if info.server.is_some() || rules.iter().all(|rule| rule.when.is_empty()) {
+            return Ok(NormalInput::as_written(input));
+        }
+        let own = match approval::leaves_out_own(&info.name, input) {
+            true => self.graph().own_work(project, run).await?,
+            false => OwnWork::default(),
+        };
+        Ok(NormalInput::new(&info.name, input, &own))
     }
 
     /// The names of the objects in an input. Only the tools of this server take references to objects, and only a condition
@@ -113,6 +138,10 @@ impl Executor {
     ) -> Result<InputNames> {
         if tool.info().server.is_some() || rules.iter().all(|rule| rule.when.is_empty()) {
             return Ok(InputNames::default());
+        }
+        if tool.info().name == ASSIGNS_PACK {
+            let Some(named) = input["id"].as_str() else { return Ok(InputNames::default()) };
+            return Ok(InputNames::Known(self.graph().pack_names(project, named.to_owned()).await?));
         }
         let Some(references) = approval::references(input) else { return Ok(InputNames::Unknown) };
         if references.objects.is_empty() {
@@ -188,24 +217,26 @@ pub(crate) fn too_many_objects() -> String {
     )
 }
 
+/// Why a call cannot be compared with the rules.
+pub(crate) fn too_many_steps() -> String {
+    format!(
+        "comparing the rules of the agent's approvals with this call takes more than {MAX_DECISION_STEPS} steps, so it \
+         cannot be made: name fewer objects, or give less text, in one call"
+    )
+}
+
 /// The hash of a text, in hexadecimal digits.
 pub(crate) fn hash(text: String) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether there are more than `limit` values in a value.
-fn has_more_values(value: &Value, limit: usize) -> bool {
-    let (mut open, mut count) = (vec![value], 0);
-    while let Some(value) = open.pop() {
-        count += 1;
-        match value {
-            _ if count > limit => return true,
-            Value::Array(items) => open.extend(items),
-            Value::Object(fields) => open.extend(fields.values()),
-            _ => {}
-        }
-    }
-    false
+/// The objects that each text may name; `None` if they are not known.
+fn objects_of(names: InputNames) -> Option<HashMap<String, Vec<NamedObject>>> {
+    let InputNames::Known(names) = names else { return None };
+    let objects = |(text, names): (String, Vec<ObjectNames>)| {
+        (text, names.iter().filter_map(ObjectNames::object).collect())
+    };
+    Some(names.into_iter().map(objects).collect())
 }
 
 fn tool_facts<'a>(label: &'a str, tool: &'a dyn Tool) -> ToolFacts<'a> {
@@ -215,18 +246,5 @@ fn tool_facts<'a>(label: &'a str, tool: &'a dyn Tool) -> ToolFacts<'a> {
         name: &info.name,
         server: info.server.as_deref(),
         is_destructive_external: tool.is_marked_destructive(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::has_more_values;
-
-    #[test]
-    fn values_are_counted_at_every_depth() {
-        let value = json!({ "a": [1, { "b": 2 }], "c": "d" });
-        assert!(has_more_values(&value, 5) && !has_more_values(&value, 6));
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use emergent_domain::{
-    approval::{NamedObject, ObjectNames, References},
+    approval::{NamedObject, ObjectNames, OwnWork, References},
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     object_ref::ObjectRef,
     task::TASK_TYPE,
@@ -129,11 +129,7 @@ fn list_tasks<'a>(
     if texts.is_empty() {
         return Ok(Vec::new());
     }
-    let own = runs::get(tx, project, run)?.and_then(|run| run.workflow_link.workflow);
-    let own = match own {
-        Some(own) => Some(own),
-        None => workflows::find_started_by(tx, project, run)?,
-    };
+    let own = find_own_work(tx, project, run)?.workflow;
     let searched: HashSet<WorkflowId> = references.workflow.into_iter().chain(own).collect();
     let mut found = Vec::new();
     for workflow in searched {
@@ -142,6 +138,16 @@ fn list_tasks<'a>(
         }
     }
     Ok(found)
+}
+
+/// What a run works at.
+fn find_own_work(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<OwnWork> {
+    let link = runs::get(tx, project, run)?.map(|run| run.workflow_link).unwrap_or_default();
+    let workflow = match link.workflow {
+        Some(own) => Some(own),
+        None => workflows::find_started_by(tx, project, run)?,
+    };
+    Ok(OwnWork { run: Some(run), task: link.task, workflow })
 }
 
 /// The keys that tasks have in their workflows.
@@ -180,12 +186,15 @@ fn list_names(
                 None => types.push(name.type_),
             }
         }
+        if object.key.is_none() && !types.contains(&object.type_) {
+            types.push(object.type_.clone());
+        }
         let present = object.key.as_ref().map(|key| format!("{}/{key}", object.type_));
         keys.retain(|key| Some(key) != present.as_ref());
         keys.sort_unstable();
         types.sort_unstable();
         let keys = present.into_iter().chain(keys).collect();
-        let names = ObjectNames::new(*id, &object.type_, keys).with_earlier_types(&types);
+        let names = ObjectNames::new(*id, &object.type_, keys).without_key_as(&types);
         let names = match in_workflow.get(id) {
             Some(key) => names.with_key_in_workflow(key),
             None => names,
@@ -197,6 +206,11 @@ fn list_names(
 }
 
 impl Graph {
+    /// What a run works at: what its calls are about if they do not say it.
+    pub async fn own_work(&self, project: ProjectId, run: RunId) -> Result<OwnWork> {
+        self.db().read(move |tx| find_own_work(tx, project, run)).await
+    }
+
     /// The names of the objects that the texts of an input may name, also of deleted ones. A text that names nothing is left
     /// out. `run` is the one that makes the call, if its tool finds tasks by their keys in a workflow.
     pub async fn object_names(

@@ -1,6 +1,9 @@
 //! Template packs: a project stores several versions of each, and assigns some of them.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
+    approval::ObjectNames,
     cursor::{Page, ResultPage},
     ids::{PackId, ProjectId},
     invalid::Invalid,
@@ -57,6 +60,24 @@ impl Graph {
 
     pub async fn get_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
         self.db().read(move |tx| get(tx, project, id)).await
+    }
+
+    /// The names of the pack that a call names, by how it is written; empty if there is none.
+    pub async fn pack_names(
+        &self,
+        project: ProjectId,
+        named: String,
+    ) -> Result<HashMap<String, Vec<ObjectNames>>> {
+        let read = move |tx: &mut Tx<'_>| {
+            let Some(StoredPack { id, pack, .. }) = find_named(tx, project, &named)? else {
+                return Ok(HashMap::new());
+            };
+            let newest = find_by_name(tx, project, &pack.name)?;
+            let is_newest = newest.is_some_and(|newest| newest.id == id);
+            let names = ObjectNames::of_pack(id, &pack.name, &pack.version, is_newest);
+            Ok::<_, Error>(HashMap::from([(named.clone(), vec![names])]))
+        };
+        self.db().snapshot(read).await
     }
 
     /// Deletes a pack. A pack that is assigned or built in cannot be deleted.
@@ -119,6 +140,31 @@ fn is_older(version: &str, than: &str) -> bool {
     let numbers =
         |version: &str| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>();
     numbers(version) < numbers(than)
+}
+
+/// Finds a pack by its id, as `name@version`, or by its name for the newest version.
+pub fn find_named(tx: &mut Tx<'_>, project: ProjectId, named: &str) -> Result<Option<StoredPack>> {
+    match named.parse() {
+        Ok(id) => Ok(rows::get(tx, project, id)?),
+        Err(_) => find_by_name(tx, project, named),
+    }
+}
+
+/// The newest pack with this name, or the one with this name and version.
+fn find_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<StoredPack>> {
+    let has_name =
+        |pack: &TemplatePack| pack.name == name || format!("{}@{}", pack.name, pack.version) == name;
+    let mut page = Page::first(Page::MAX);
+    loop {
+        let packs = rows::list(tx, project, &page)?;
+        if let Some(pack) = packs.items.into_iter().find(|stored| has_name(&stored.pack)) {
+            return Ok(Some(pack));
+        }
+        match packs.next {
+            None => return Ok(None),
+            next => page.after = next,
+        }
+    }
 }
 
 /// Stores a validated pack, as in [`Graph::create_pack`].

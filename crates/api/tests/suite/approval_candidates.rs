@@ -24,7 +24,7 @@ const READ_FIELDS: [(&str, &str); 4] =
     [("id", "eq"), ("startIds", "contains"), ("fromId", "eq"), ("toId", "eq")];
 
 /// Runs an agent whose model makes these calls one after the other, and returns their statuses.
-async fn statuses_of(
+pub(crate) async fn statuses_of(
     (client, model): (&Client, &ScriptedModel),
     agent: &str,
     lines: impl IntoIterator<Item = (&'static str, Value)>,

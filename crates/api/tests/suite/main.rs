@@ -3,12 +3,14 @@
 
 mod a2a;
 mod agent_dry_run;
+mod agent_guesses;
 mod agents;
 mod agui;
 mod agui_tools;
 mod approval_candidates;
 mod approval_names;
 mod approval_races;
+mod approval_shapes;
 mod approvals;
 mod audit;
 mod authorisation;

@@ -10,6 +10,7 @@ use emergent_tools::{ToolPool, builtin};
 
 mod docs;
 mod inputs;
+mod normal_forms;
 
 /// Bytes of name, description and input schema of all tools together. A model reads them with
 /// every call, so a tool that makes them larger has to be worth it: four bytes are about a token. The settings

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::NamedObject;
 use crate::{
     filter::{Path, Scalar},
-    ids::{ObjectId, WorkflowId},
+    ids::{ObjectId, PackId, WorkflowId},
     merge::merge_key,
     object::{NewObject, limits},
     object_ref::ObjectRef,
@@ -35,7 +35,7 @@ pub struct ObjectNames {
     typed_ids: Vec<Value>,
     /// `Type/key`, the present one first.
     keys: Vec<Value>,
-    /// The names with a key, and `Type/id` for each type under which the object had none.
+    /// The names with a key, and `Type/id` for each type under which the object had none, now or before.
     with_key: Vec<Value>,
     /// As `with_key`, but those of a task with its key alone.
     alone: Vec<Value>,
@@ -45,6 +45,7 @@ pub struct ObjectNames {
     /// Whether the object had further keys, which are not known.
     had_others: bool,
     is_deleted: bool,
+    is_pack: bool,
 }
 
 /// What is known of the objects that an input names.
@@ -54,6 +55,16 @@ pub enum InputNames {
     Known(HashMap<String, Vec<ObjectNames>>),
     /// There are more than can be looked up, or it is not known of which time they are. A rule may be about each.
     Unknown,
+}
+
+impl InputNames {
+    /// The most names that there are.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Known(names) => names.values().flatten().map(ObjectNames::count).sum(),
+            Self::Unknown => 0,
+        }
+    }
 }
 
 impl Default for InputNames {
@@ -74,28 +85,49 @@ impl ObjectNames {
             in_workflow: Vec::new(),
             had_others: false,
             is_deleted: false,
+            is_pack: false,
         }
-        .with_earlier_types(&[])
+        .without_key_as(&[])
     }
 
-    /// The same object, which had these types as well while it had no key.
+    /// The names of a template pack, which a call names by its id, as `name@version`, or by its name for the newest version.
+    pub fn of_pack(id: PackId, name: &str, version: &str, is_newest: bool) -> Self {
+        let with_version = vec![Value::from(format!("{name}@{version}"))];
+        // A rule that allows the name allows the version for which it stands. Any other rule holds for all versions.
+        let alone = if is_newest { vec![Value::from(name)] } else { with_version.clone() };
+        Self {
+            id: id.to_string().into(),
+            typed_ids: vec![name.into()],
+            keys: with_version.clone(),
+            with_key: with_version,
+            in_workflow: alone.clone(),
+            alone,
+            had_others: false,
+            is_deleted: false,
+            is_pack: true,
+        }
+    }
+
+    /// The same object, which had no key under each of these types, now or before.
     #[must_use]
-    pub fn with_earlier_types(mut self, types: &[String]) -> Self {
+    pub fn without_key_as(mut self, types: &[String]) -> Self {
         let Some(id) = self.id.as_str() else { return self };
-        let with_keys: Vec<&str> =
-            self.keys.iter().filter_map(|name| Some(name.as_str()?.split_once('/')?.0)).collect();
+        let typed_id = |type_: &str| Value::from(format!("{type_}/{id}"));
+        let with_keys = self.keys.iter().filter_map(|name| Some(name.as_str()?.split_once('/')?.0));
         let mut typed_ids = self.typed_ids.clone();
-        for type_ in types.iter().map(String::as_str).chain(with_keys.iter().copied()) {
-            let name = Value::from(format!("{type_}/{id}"));
+        for name in types.iter().map(String::as_str).chain(with_keys).map(typed_id) {
             if !typed_ids.contains(&name) {
                 typed_ids.push(name);
             }
         }
-        let has_no_key = |name: &&Value| {
-            let type_ = name.as_str().and_then(|name| name.split_once('/')).map(|(type_, _)| type_);
-            type_.is_some_and(|type_| !with_keys.contains(&type_))
-        };
-        let typed: Vec<Value> = typed_ids.iter().filter(has_no_key).cloned().collect();
+        // An object that has a key now and had none before was renamed, so this is one of its names.
+        let mut typed: Vec<Value> = Vec::new();
+        let present = self.typed_ids.first().filter(|_| self.keys.is_empty()).cloned();
+        for name in present.into_iter().chain(types.iter().map(|type_| typed_id(type_))) {
+            if !typed.contains(&name) {
+                typed.push(name);
+            }
+        }
         self.alone = self.keys.iter().map(|name| task_key(name).unwrap_or_else(|| name.clone())).collect();
         self.alone.extend(typed.iter().cloned());
         let in_workflow = |alone: &Value| without_workflow(alone).unwrap_or_else(|| alone.clone());
@@ -152,10 +184,17 @@ impl ObjectNames {
         &self.id
     }
 
-    /// All names.
+    /// All names. Only those of tasks are also written alone and in a workflow, so the others are there once.
     pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
         let with_key = self.typed_ids.iter().chain(&self.keys);
-        std::iter::once(&self.id).chain(with_key).chain(&self.alone).chain(&self.in_workflow)
+        let alone = differing(&self.alone, &self.with_key);
+        let in_workflow = differing(&self.in_workflow, &self.alone);
+        std::iter::once(&self.id).chain(with_key).chain(alone).chain(in_workflow)
+    }
+
+    /// The most names that [`ObjectNames::all`] has.
+    pub(super) fn count(&self) -> usize {
+        1 + self.typed_ids.len() + self.keys.len() + self.alone.len() + self.in_workflow.len()
     }
 
     /// The names with a key, each with how it is written alone, and in a workflow, if it is that of a task. A type under
@@ -170,7 +209,7 @@ impl ObjectNames {
     pub(super) fn like(&self, text: &str, may_be_alone: bool) -> &[Value] {
         if text.parse::<ObjectId>().is_ok() {
             std::slice::from_ref(&self.id)
-        } else if !may_be_alone || names_task(text) {
+        } else if !may_be_alone || names_task(text) || self.is_pack && text.contains('@') {
             &self.with_key
         } else if begins_with_workflow(text) {
             &self.alone
@@ -178,6 +217,11 @@ impl ObjectNames {
             &self.in_workflow
         }
     }
+}
+
+/// The names that differ from those in the same place of another list.
+fn differing<'a>(names: &'a [Value], others: &'a [Value]) -> impl Iterator<Item = &'a Value> {
+    names.iter().enumerate().filter(|(place, name)| others.get(*place) != Some(name)).map(|(_, name)| name)
 }
 
 /// Whether a text names a task as `Type/key`.

@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{
@@ -8,6 +8,19 @@ use crate::{
 
 fn rules(rules: serde_json::Value) -> Vec<ApprovalRule> {
     serde_json::from_value(rules).unwrap()
+}
+
+fn decide(rules: &[ApprovalRule], tool: &ToolFacts<'_>, input: &Value) -> Verdict {
+    decide_within(MAX_DECISION_STEPS, rules, tool, &NormalInput::as_written(input))
+}
+
+fn decide_within(
+    steps: u64,
+    rules: &[ApprovalRule],
+    tool: &ToolFacts<'_>,
+    input: &NormalInput<'_>,
+) -> Verdict {
+    super::decide(rules, tool, input, &InputNames::default(), &Steps::new(steps))
 }
 
 fn builtin(name: &str) -> ToolFacts<'_> {
@@ -219,4 +232,22 @@ fn the_text_of_a_call_changes_with_tool_pin_and_input_but_not_with_the_order_of_
     ] {
         assert_ne!(first, other);
     }
+}
+
+#[test]
+fn a_decision_that_takes_too_many_steps_is_none() {
+    let when = |number: usize| json!({ "path": "text", "op": "contains", "value": format!("{}{number}", "a".repeat(400)) });
+    let conditions: Vec<Value> = (0..20).map(when).collect();
+    let input = json!({ "text": "a".repeat(40_000) });
+    let input = NormalInput::as_written(&input);
+    for action in ["allow", "ask", "deny"] {
+        let rules = rules(json!([{ "tools": ["*"], "when": conditions, "action": action }]));
+        let decide = |steps| decide_within(steps, &rules, &builtin("x"), &input);
+        assert_eq!(decide(IN_PLACE_STEPS), Verdict::TooManySteps, "{action}");
+        assert_eq!(decide(MAX_DECISION_STEPS), Verdict::Allow, "none of the rules matches");
+    }
+    // The same condition is compared once, however many rules have it.
+    let same: Vec<Value> =
+        (0..100).map(|_| json!({ "tools": ["*"], "when": vec![when(0); 20], "action": "deny" })).collect();
+    assert_eq!(decide_within(200_000, &rules(json!(same)), &builtin("x"), &input), Verdict::Allow);
 }

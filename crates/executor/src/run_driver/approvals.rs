@@ -17,7 +17,10 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
 use super::{RunDriver, ask_user, denied_output, error_output, tool_calls::INTERRUPTED_MESSAGE};
-use crate::{Result, named_objects::hash};
+use crate::{
+    Result,
+    named_objects::{Denial, hash, too_many_steps},
+};
 
 const UNDECIDED_MESSAGE: &str = "Nobody approved this call, so it was not made.";
 const EXPIRED_MESSAGE: &str =
@@ -82,6 +85,7 @@ impl RunDriver {
             Verdict::Deny { rule } => {
                 return Ok(CallVerdict::Refuse(denied_output(denied_by_rule(rule))));
             }
+            Verdict::TooManySteps => return Ok(CallVerdict::Refuse(denied_output(too_many_steps()))),
             Verdict::Ask { expires_in, on_expiry } => (expires_in, on_expiry),
             Verdict::Allow if is_question => (None, OnExpiry::Deny),
             Verdict::Allow => return Ok(CallVerdict::Make),
@@ -170,6 +174,7 @@ impl RunDriver {
         names.extend(judged);
         Ok(match verdict {
             Verdict::Deny { rule } => Err(denied_output(denied_by_rule(rule))),
+            Verdict::TooManySteps => Err(denied_output(too_many_steps())),
             Verdict::Ask { .. } if approved.is_none() => Err(error_output(RENAMED_MESSAGE)),
             Verdict::Ask { .. } | Verdict::Allow => Ok(names),
         })
@@ -244,8 +249,9 @@ impl RunDriver {
                 let rules = &self.definition.approvals;
                 let named = (call.tool.as_str(), tool.as_ref());
                 let owner = (self.run.project, self.run.id);
-                match self.executor.denying_rule(owner, rules, named, approved_input).await? {
-                    Some(rule) => denied(denied_by_rule(rule)),
+                match self.executor.denial(owner, rules, named, approved_input).await? {
+                    Some(Denial::Rule(rule)) => denied(denied_by_rule(rule)),
+                    Some(Denial::TooManySteps) => denied(too_many_steps()),
                     None => DecidedCall::Make,
                 }
             }

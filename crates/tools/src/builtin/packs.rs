@@ -3,12 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use emergent_domain::{
-    cursor::Page,
-    ids::{PackId, ProjectId},
+    ids::ObjectId,
     pack::{EndTypes, RelationshipTypeSchema, TemplatePack},
 };
 use emergent_graph::{Error, StoredPack, packs};
-use emergent_store::{Tx, packs as rows};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -180,28 +178,14 @@ struct AssignInput {
 async fn assign(_: ToolContext, input: AssignInput) -> CallResult {
     graph_change(move |tx, writer| {
         let project = writer.project.id;
+        let not_found = || Error::NotFound { what: "template pack", id: input.id.clone() };
         let id = match input.id.parse() {
             Ok(id) => id,
-            Err(_) => find_by_name(tx, project, &input.id)?,
+            Err(_) => packs::find_named(tx, project, &input.id)?.ok_or_else(not_found)?.id,
         };
+        // A newer version may have got the name since it was decided that the call may be made.
+        writer.check_key(tx, &input.id, ObjectId(id.0))?;
         let pack = packs::assign_by(tx, writer, id)?;
         Ok(json!({ "pack": pack_json(&pack, &FieldSelection::default()) }))
     })
-}
-
-/// The newest pack with this name, or the one with this name and version.
-fn find_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> emergent_graph::Result<PackId> {
-    let matches_name =
-        |pack: &TemplatePack| pack.name == name || format!("{}@{}", pack.name, pack.version) == name;
-    let mut page = Page::first(Page::MAX);
-    loop {
-        let packs = rows::list(tx, project, &page)?;
-        if let Some(pack) = packs.items.iter().find(|stored| matches_name(&stored.pack)) {
-            return Ok(pack.id);
-        }
-        match packs.next {
-            None => return Err(Error::NotFound { what: "template pack", id: name.to_owned() }),
-            next => page.after = next,
-        }
-    }
 }

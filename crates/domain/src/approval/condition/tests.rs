@@ -1,14 +1,15 @@
 use serde_json::json;
 
 use super::*;
-use crate::ids::WorkflowId;
+use crate::{approval::MAX_DECISION_STEPS, ids::WorkflowId};
 
 fn holds(action: Action, when: Value, input: Value) -> bool {
     holds_for(action, when, input, &Names::new())
 }
 
 fn holds_for(action: Action, when: Value, input: Value, names: &Names) -> bool {
-    hold(&serde_json::from_value::<Vec<Filter>>(when).unwrap(), action, &input, names)
+    let (input, steps) = (NormalInput::as_written(&input), Steps::new(MAX_DECISION_STEPS));
+    hold(&serde_json::from_value::<Vec<Filter>>(when).unwrap(), action, &Call::new(&input, names, &steps))
 }
 
 #[test]
@@ -429,5 +430,37 @@ fn content_is_compared_as_it_is_written() {
         let when = json!([{ "path": path, "op": "eq", "value": "Note/a" }]);
         let input = json!({ "id": a, "text": a, "properties": { "id": a } });
         assert!(!holds_for(Action::Deny, when, input, &names), "{path}");
+    }
+}
+
+#[test]
+fn a_template_pack_has_a_name_for_each_version_and_one_for_the_newest() {
+    let id: crate::ids::PackId = "0190d3a1-7b2c-7e45-9f3a-5c8d2e1b4f60".parse().unwrap();
+    let holds = |action, (op, value): (&str, Value), written: &str, is_newest| {
+        let names =
+            Names::from([(written.to_owned(), vec![ObjectNames::of_pack(id, "evil", "1.0.0", is_newest)])]);
+        holds_for(
+            action,
+            json!([{ "path": "id", "op": op, "value": value }]),
+            json!({ "id": written }),
+            &names,
+        )
+    };
+    let texts = ["evil", "evil@1.0.0", "0190d3a1-7b2c-7e45-9f3a-5c8d2e1b4f60"];
+    for written in texts {
+        for named in texts {
+            assert!(holds(Action::Deny, ("eq", json!(named)), written, true), "{written} {named}");
+            assert!(holds(Action::Allow, ("eq", json!(named)), written, true), "{written} {named}");
+            assert!(holds(Action::Allow, ("in", json!([named])), written, true), "{written} {named}");
+            assert!(!holds(Action::Allow, ("ne", json!(named)), written, true), "{written} {named}");
+            assert!(!holds(Action::Deny, ("ne", json!(named)), written, true), "{written} {named}");
+        }
+        assert!(!holds(Action::Deny, ("eq", json!("evil@2.0.0")), written, true), "{written}");
+        assert!(!holds(Action::Allow, ("eq", json!("evil@2.0.0")), written, true), "{written}");
+    }
+    // The name stands for another version.
+    for written in &texts[1..] {
+        assert!(!holds(Action::Allow, ("eq", json!("evil")), written, false), "{written}");
+        assert!(holds(Action::Deny, ("eq", json!("evil")), written, false), "{written}");
     }
 }

@@ -91,12 +91,16 @@ fn an_object_is_named_by_its_id_with_each_type_that_it_had() {
     let texts = |names: &[Value]| -> Vec<String> {
         names.iter().map(|name| name.as_str().unwrap().to_owned()).collect()
     };
-    let bare = ObjectNames::new(id, "Junk", Vec::new()).with_earlier_types(&["Vault".to_owned()]);
+    let bare = ObjectNames::new(id, "Junk", Vec::new()).without_key_as(&["Vault".to_owned()]);
     assert_eq!(texts(&bare.with_key), [format!("Junk/{id}"), format!("Vault/{id}")]);
     let keyed = ObjectNames::new(id, "Junk", vec!["Junk/a".to_owned(), "SpecTask/b".to_owned()])
-        .with_earlier_types(&["Vault".to_owned(), "Junk".to_owned()]);
-    assert_eq!(texts(&keyed.with_key), ["Junk/a", "SpecTask/b", &format!("Vault/{id}")]);
-    assert_eq!(texts(&keyed.alone), ["Junk/a", "b", &format!("Vault/{id}")]);
+        .without_key_as(&["Vault".to_owned(), "Junk".to_owned()]);
+    // It had no key as `Junk` either, and was given one since.
+    let typed = [format!("Vault/{id}"), format!("Junk/{id}")];
+    assert_eq!(texts(&keyed.with_key), ["Junk/a", "SpecTask/b", &typed[0], &typed[1]]);
+    assert_eq!(texts(&keyed.alone), ["Junk/a", "b", &typed[0], &typed[1]]);
+    let created = ObjectNames::new(id, "Junk", vec!["Junk/a".to_owned()]);
+    assert_eq!(texts(&created.with_key), ["Junk/a"]);
     for type_ in ["Junk", "Vault", "SpecTask"] {
         assert!(keyed.all().any(|name| *name == json!(format!("{type_}/{id}"))), "{type_}");
     }
