@@ -72,7 +72,7 @@ impl TaskSelection {
         };
         let problem = match ids.len() {
             0 if matches!(self, TaskSelection::Query { .. }) => {
-                "finds no pending task without a workflow".to_owned()
+                nothing_found(find_by_query(tx, project, &[], &[])?.len())
             }
             0 => "is empty".to_owned(),
             count if count > MAX_TASKS => too_many(),
@@ -87,6 +87,18 @@ impl TaskSelection {
             (TaskSelection::Ids(_), Some(index)) => format!("taskIds[{index}]"),
             _ => self.field().to_owned(),
         }
+    }
+}
+
+/// Why a query finds nothing: there is no such task, or the labels and filters match none of them.
+fn nothing_found(pending: usize) -> String {
+    match pending {
+        0 => "finds no pending task without a workflow".to_owned(),
+        1 => "does not match the only pending task without a workflow".to_owned(),
+        count if count > MAX_TASKS => {
+            format!("matches none of the more than {MAX_TASKS} pending tasks without a workflow")
+        }
+        count => format!("matches none of the {count} pending tasks without a workflow"),
     }
 }
 

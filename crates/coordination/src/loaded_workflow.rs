@@ -16,7 +16,8 @@ use emergent_domain::{
 use emergent_rules::workflow::{
     decide,
     discussion::{
-        MAX_OPENED_DISCUSSIONS, TaskDiscussion, append_decisions, endless_discussions_error, overall_progress,
+        MAX_OPENED_DISCUSSIONS, TaskDiscussion, WantedChanges, append_decisions, endless_discussions_error,
+        overall_progress, wanted_changes,
     },
     select::AgentCard,
     snapshot::{Attempt, DiscussionProgress, Snapshot},
@@ -216,6 +217,12 @@ impl LoadedWorkflow {
             .filter(|progress| **progress == DiscussionProgress::Escalated)?;
         let discussions = self.discussions.get(&task)?;
         discussions.iter().find(|discussion| discussion.progress() == DiscussionProgress::Escalated)
+    }
+
+    /// What a person wants to be changed in the result of a task whose discussions are decided.
+    pub fn wanted_changes(&self, task: ObjectId) -> Option<WantedChanges> {
+        self.snapshot.discussions.get(&task).filter(|progress| **progress == DiscussionProgress::Reviewed)?;
+        wanted_changes(self.discussions.get(&task)?)
     }
 
     /// Applies runs that ended in this process. Returns false if the caller has to read the database

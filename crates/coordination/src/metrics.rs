@@ -140,7 +140,7 @@ fn attempt_outcome(end: &AttemptEnd) -> &'static str {
     let own_transition = end.transitions.iter().find(|(transition, _)| transition.task == end.task);
     match own_transition.map(|(transition, _)| &transition.to) {
         Some(TransitionTo::Completed { .. }) => "completed",
-        Some(TransitionTo::Retry { .. }) => "retried",
+        Some(TransitionTo::Retry { .. } | TransitionTo::ReturnedToAgent { .. }) => "retried",
         // The verdict of this attempt sends other tasks back.
         Some(TransitionTo::Reopened) => "sent_back",
         Some(TransitionTo::Failed { .. }) => "failed",

@@ -326,17 +326,23 @@ impl WorkflowDriver {
         let judge = self.judge(&snapshot.workflow.settings);
         let evaluates = snapshot.workflow.settings.evaluate;
         let cards = pass.loaded.agent_cards();
-        let judgement = match judge::judge_attempt(
-            judge.as_ref(),
-            &mut self.judge_answers,
-            evaluates,
-            cards,
-            task,
-            attempt,
-        ) {
-            AttemptJudgement::Pending => return,
-            AttemptJudgement::Accepted => None,
-            AttemptJudgement::Judged(judgement) => Some(judgement),
+        let judgement = match pass.loaded.wanted_changes(id) {
+            // The decision of a person counts, and no model is asked about the result.
+            Some(changes) => Some(Judgement::ChangesWanted(changes)),
+            None => {
+                match judge::judge_attempt(
+                    judge.as_ref(),
+                    &mut self.judge_answers,
+                    evaluates,
+                    cards,
+                    task,
+                    attempt,
+                ) {
+                    AttemptJudgement::Pending => return,
+                    AttemptJudgement::Accepted => None,
+                    AttemptJudgement::Judged(judgement) => Some(judgement),
+                }
+            }
         };
         let is_only_run = snapshot.attempt_number(task) <= 1
             && task.resumes == 0

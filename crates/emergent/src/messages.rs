@@ -61,6 +61,8 @@ const NOT_EXTERNAL: &str = "` cannot be started from outside: its visibility is 
 const GIVE_WORKFLOW: &str = "give `workflowId`";
 /// How the API refuses a workflow of the tasks in the graph if there are none.
 const NO_PENDING_TASK: &str = "finds no pending task without a workflow";
+/// How the API begins its refusal of a workflow if there are such tasks, and none is meant.
+const NO_MATCHING_TASK: [&str; 2] = ["matches none of the ", "does not match the only pending task "];
 
 /// How the API refuses a boolean in the place of a text.
 const BOOLEAN: &str = "invalid type: boolean `";
@@ -171,6 +173,11 @@ fn script_names(folders: &str) -> Vec<String> {
     names.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned())).collect()
 }
 
+/// Whether the API says that the filters of a workflow of the tasks in the graph match none of them.
+fn is_about_no_match(problem: &str) -> bool {
+    NO_MATCHING_TASK.iter().any(|begin| problem.starts_with(begin))
+}
+
 /// Says with commands and flags what the API says with products and fields.
 fn name_commands(message: &str) -> String {
     let location = hints::location_flags();
@@ -187,6 +194,10 @@ fn name_commands(message: &str) -> String {
             hints::command("task add KEY"),
             hints::command("task list")
         );
+    }
+    if let Some(found) = message.strip_prefix("`query`: ").filter(|found| is_about_no_match(found)) {
+        let found = found.replace("without a workflow", "outside of workflows");
+        return format!("what was asked for {found}: `{}` lists them", hints::command("task list"));
     }
     if let Some(advice) = advice_for_outside(message) {
         return format!("{message}: {advice}");
@@ -396,6 +407,10 @@ mod tests {
         assert_eq!(
             name_commands("`query`: finds no pending task without a workflow"),
             "no pending task is outside a workflow: `emergent task add KEY` creates one, `emergent task list` lists them"
+        );
+        assert_eq!(
+            name_commands("`query`: matches none of the 3 pending tasks without a workflow"),
+            "what was asked for matches none of the 3 pending tasks outside of workflows: `emergent task list` lists them"
         );
         let message = "`planner`: there is no agent `task-planner`: install emergent.code, name another planner, or give `tasks`";
         assert_eq!(

@@ -283,7 +283,12 @@ fn discussions_are_listed_shown_and_decided() {
     let (told, _) = failed(&home.run(&["dispatch", "--tasks", "draft.yaml", "--follow"]));
     has(
         &told,
-        &["was not approved within 1 round", "emergent discussion show", "emergent discussion decide"],
+        &[
+            "was not approved within 1 round",
+            "emergent discussion show",
+            "emergent discussion decide",
+            "   (accept the last proposal, SUGGEST_CHANGES or your own words)",
+        ],
     );
     let listed = command_output(home.run(&["discussion", "list"]));
     has(
@@ -293,7 +298,10 @@ fn discussions_are_listed_shown_and_decided() {
     let of_task =
         json_of(home.run(&["discussion", "list", "--task", "last/draft", "--status", "escalated", "--json"]));
     assert_eq!(of_task.as_array().expect("a list").len(), 1);
-    has(&command_output(home.run(&["discussion", "show", "last"])), &["SUGGEST_CHANGES: it is too short."]);
+    has(
+        &command_output(home.run(&["discussion", "show", "last"])),
+        &["SUGGEST_CHANGES: it is too short.", "  1. accept the last proposal", "for one more attempt"],
+    );
     has(&failed(&home.run(&["discussion", "list", "--status", "open"])).1, &["status", "abandoned"]);
     command_output(home.run(&["discussion", "decide", "last", "APPROVED", "--reason", "short is fine"]));
     has(&command_output(home.run(&["workflow", "follow", "last"])), &["1 of 1 done"]);

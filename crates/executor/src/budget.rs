@@ -208,8 +208,8 @@ pub(crate) fn reserve(
         }
         BudgetFit::Exceeds(kind) => {
             let spent = counters.get(kind).spent;
-            let needed = estimate.input.saturating_add(estimate.min_output.into());
-            ReserveOutcome::Refused(limit_message(kind, limits.get(kind), spent, &call.agent, Some(needed)))
+            let needed = prices.max_cost(estimate.input, estimate.min_output.into());
+            ReserveOutcome::Refused(refusal_message(kind, limits.get(kind), spent, &call.agent, needed))
         }
         BudgetFit::Fits(output) => {
             let amount = prices.max_cost(estimate.input, output.into());
@@ -279,48 +279,79 @@ pub(crate) fn budget_status(
     };
     let exhausted_kind = kinds.into_iter().find(is_exhausted);
     let exhausted = exhausted_kind
-        .map(|kind| limit_message(kind, limits.get(kind), counters.get(kind).spent, &call.agent, None));
+        .map(|kind| used_up_message(kind, limits.get(kind), counters.get(kind).spent, &call.agent));
     Ok(BudgetStatus { limited: true, exhausted })
 }
 
-/// Says which limit does not allow a call, how much of it is spent, and what to do. `needed` are the tokens of the input
-/// and of the shortest answer, for a limit that is not used up.
-fn limit_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str, needed: Option<u64>) -> String {
-    let amounts = |microusd: Option<i64>, tokens: Option<i64>| {
-        let amounts = [microusd.map(dollars), tokens.map(|tokens| counted(tokens, "token"))];
-        amounts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
-    };
-    let allowed = amounts(limit.microusd, limit.tokens);
-    let spent = amounts(limit.microusd.map(|_| spent.microusd), limit.tokens.map(|_| spent.tokens));
+/// Says that a limit is used up, how much of it is spent, and what to do.
+fn used_up_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str) -> String {
+    let (name, remedy) = name_and_remedy(kind, limit, agent);
+    let (allowed, spent) = (limited_amounts(limit, limit), limited_amounts(limit, amounts(spent)));
+    format!("{name} ({allowed}) is used up: {spent} spent so far; {remedy}")
+}
+
+/// Says what a call needed at least, what was left of the limit that does not allow it, and what to do. What is left may be
+/// spent on a summary afterwards.
+fn refusal_message(kind: BudgetKind, limit: Limit, spent: Amount, agent: &str, needed: Amount) -> String {
+    let (name, remedy) = name_and_remedy(kind, limit, agent);
+    let left = |limit: Option<i64>, spent: i64| limit.map(|limit| (limit - spent).max(0));
+    let left =
+        Limit { microusd: left(limit.microusd, spent.microusd), tokens: left(limit.tokens, spent.tokens) };
+    format!(
+        "the next call needed at least {}, and {} were left of {name} ({}); {remedy}",
+        limited_amounts(limit, amounts(needed)),
+        limited_amounts(limit, left),
+        limited_amounts(limit, limit),
+    )
+}
+
+fn amounts(amount: Amount) -> Limit {
+    Limit { microusd: Some(amount.microusd), tokens: Some(amount.tokens) }
+}
+
+/// The amounts of what the limit limits.
+fn limited_amounts(limit: Limit, amount: Limit) -> String {
+    let microusd = amount.microusd.filter(|_| limit.microusd.is_some());
+    let tokens = amount.tokens.filter(|_| limit.tokens.is_some());
+    let amounts = [microusd.map(dollars), tokens.map(|tokens| counted(tokens, "token"))];
+    amounts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+/// How messages name a budget, and how it is raised.
+fn name_and_remedy(kind: BudgetKind, limit: Limit, agent: &str) -> (String, String) {
     // A budget that is set takes the place of the old one, so both of its limits are named.
-    let flags = [limit.microusd.map(|_| " --usd N"), limit.tokens.map(|_| " --tokens N")];
-    let flags: String = flags.into_iter().flatten().collect();
-    let (budget_name, remedy) = match kind {
+    let flags = |usd: &str, tokens: &str| {
+        let flags =
+            [limit.microusd.map(|_| format!(" {usd} N")), limit.tokens.map(|_| format!(" {tokens} N"))];
+        flags.into_iter().flatten().collect::<String>()
+    };
+    match kind {
         BudgetKind::Workflow => (
             "the workflow's budget".to_owned(),
-            "raise it with `emergent workflow resume` and `--budget-usd` or `--budget-tokens`".to_owned(),
+            format!(
+                "raise it with `emergent workflow resume ID{}`",
+                flags("--budget-usd", "--budget-tokens")
+            ),
         ),
         BudgetKind::ProjectDay => (
             "the project's budget for the day".to_owned(),
-            format!("raise it with `emergent budget set{flags}`, or wait for the next day (UTC)"),
+            format!(
+                "raise it with `emergent budget set{}`, or wait for the next day (UTC)",
+                flags("--usd", "--tokens")
+            ),
         ),
         BudgetKind::AgentDay => (
             format!("the budget of agent `{agent}` for the day"),
             format!(
-                "raise it with `emergent budget set --agent {agent}{flags}`, or wait for the next day (UTC)"
+                "raise it with `emergent budget set --agent {agent}{}`, or wait for the next day (UTC)",
+                flags("--usd", "--tokens")
             ),
         ),
         BudgetKind::Run(_) => (
-            "the limit of the run (`maxCostUsd`, `maxTotalTokens`)".to_owned(),
-            "start it again with a higher limit".to_owned(),
+            "the limit of the run".to_owned(),
+            "start it again with a higher limit (`maxCostUsd`, `maxTotalTokens`)".to_owned(),
         ),
-    };
-    let needs = needed
-        .map(|tokens| format!("; the call needs at least {}", counted(tokens, "token")))
-        .unwrap_or_default();
-    format!(
-        "{budget_name} ({allowed}) does not allow another model call: {spent} spent so far; {remedy}{needs}"
-    )
+    }
 }
 
 /// Writes an amount in dollars with at least two digits after the point, and no more than it needs.

@@ -192,19 +192,25 @@ fn an_estimate_is_too_high_rather_than_too_low() {
 }
 
 #[test]
-fn a_refusal_names_the_limit_and_what_is_spent_and_what_to_do() {
+fn a_refusal_says_what_is_needed_and_what_is_left_of_which_limit_and_what_to_do() {
     let limit = Limit { microusd: Some(5_000_000), tokens: None };
     let spent = Amount { microusd: 4_987_650, tokens: 70_000 };
     assert_eq!(
-        limit_message(BudgetKind::AgentDay, limit, spent, "writer", None),
-        "the budget of agent `writer` for the day ($5.00) does not allow another model call: $4.98765 spent so far; \
-         raise it with `emergent budget set --agent writer --usd N`, or wait for the next day (UTC)"
+        used_up_message(BudgetKind::AgentDay, limit, spent, "writer"),
+        "the budget of agent `writer` for the day ($5.00) is used up: $4.98765 spent so far; raise it with `emergent \
+         budget set --agent writer --usd N`, or wait for the next day (UTC)"
+    );
+    let tokens = Limit { microusd: None, tokens: Some(600) };
+    let (spent, needed) = (Amount { microusd: 9, tokens: 135 }, Amount { microusd: 9, tokens: 627 });
+    assert_eq!(
+        refusal_message(BudgetKind::Workflow, tokens, spent, "writer", needed),
+        "the next call needed at least 627 tokens, and 465 tokens were left of the workflow's budget (600 tokens); \
+         raise it with `emergent workflow resume ID --budget-tokens N`"
     );
     let both = Limit { microusd: Some(120), tokens: Some(9) };
-    let message = limit_message(BudgetKind::Run(0), both, Amount::default(), "writer", Some(812));
-    assert!(
-        message.contains("($0.00012 and 9 tokens)") && message.contains("$0.00 and 0 tokens spent"),
-        "{message}"
+    assert_eq!(
+        refusal_message(BudgetKind::Run(0), both, spent, "writer", needed),
+        "the next call needed at least $0.000009 and 627 tokens, and $0.000111 and 0 tokens were left of the limit of \
+         the run ($0.00012 and 9 tokens); start it again with a higher limit (`maxCostUsd`, `maxTotalTokens`)"
     );
-    assert!(message.ends_with("higher limit; the call needs at least 812 tokens"), "{message}");
 }

@@ -3,7 +3,7 @@
 use emergent_domain::{
     ids::{ObjectId, RunId},
     task::{Task, TaskStatus},
-    workflow_event::{TaskMove, WorkflowEventBody},
+    workflow_event::{EventActor, TaskMove, WorkflowEventBody},
 };
 use emergent_rules::workflow::transition::{Transition, TransitionTo, stored_summary};
 use emergent_store::{
@@ -125,6 +125,12 @@ pub(super) fn transition_properties(step: &Transition, task: &Task) -> Value {
         TransitionTo::Retry { failure_context, agent: None } | TransitionTo::SentBack { failure_context } => {
             pending_again(failure_context, agent)
         }
+        TransitionTo::ReturnedToAgent { failure_context, agent } => json!({
+            "status": TaskStatus::Pending.as_str(),
+            "failure_context": failure_context,
+            "assigned_agent": agent,
+            "run_id": null,
+        }),
         TransitionTo::FailureNoted { failure_context } => json!({ "failure_context": failure_context }),
         TransitionTo::Reopened => {
             json!({ "status": TaskStatus::Pending.as_str(), "assigned_agent": agent, "run_id": null })
@@ -147,6 +153,9 @@ pub(super) fn transition_event(step: &Transition, is_own_task: bool, moved: Task
     match &step.to {
         TransitionTo::Completed { .. } => WorkflowEventBody::TaskCompleted(moved),
         TransitionTo::Retry { .. } => WorkflowEventBody::TaskRetried(moved),
+        TransitionTo::ReturnedToAgent { .. } => {
+            WorkflowEventBody::TaskRetried(TaskMove { by: Some(EventActor::Person), ..moved })
+        }
         TransitionTo::SentBack { .. } | TransitionTo::FailureNoted { .. } => {
             WorkflowEventBody::TaskSentBack(moved)
         }

@@ -4,8 +4,10 @@ use emergent_domain::{
     approval::{Choice, Decision},
     audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
+    discussion_options::{decision_text, find_option, quoted, takes_own_words},
     filter::{Filter, Op},
     ids::{ObjectId, ProjectId, WorkflowId},
+    invalid::Invalid,
     json::JsonObject,
     object::Object,
     query::ObjectFilter,
@@ -85,7 +87,8 @@ impl Dispatcher {
     }
 
     /// Decides an escalated discussion for a person. The decision becomes the outcome of its task, and
-    /// the workflow continues.
+    /// the workflow continues. Where the participants could not agree on one of several options, the decision is one of
+    /// them.
     pub async fn decide(
         &self,
         actor: Actor,
@@ -93,20 +96,21 @@ impl Dispatcher {
         decision: Value,
         reason: Option<String>,
     ) -> Result<DiscussionDetail> {
-        self.decide_in(actor, id, Choice::Answer, decision, reason).await
+        self.decide_in(actor, id, Choice::Answer, ("decision", decision), reason).await
     }
 
-    /// `choice` is what the inbox stores: an outcome in words, or that the last proposal is accepted.
+    /// `choice` is what the inbox stores: an outcome in words, or that the last proposal is accepted. `field` is the name of
+    /// the decision in the request.
     pub(super) async fn decide_in(
         &self,
         actor: Actor,
         id: ObjectId,
         choice: Choice,
-        decision: Value,
+        (field, decision): (&'static str, Value),
         reason: Option<String>,
     ) -> Result<DiscussionDetail> {
         check_note("reason", reason.as_deref())?;
-        check_note("decision", Some(&decision.to_string().replace("\\u0000", "\0")))?;
+        check_note(field, Some(&decision.to_string().replace("\\u0000", "\0")))?;
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
             // The workflow's row is locked before its objects, in the same order as the dispatcher.
@@ -119,6 +123,10 @@ impl Dispatcher {
             let discussion = get_discussion(tx, actor.project, id)?;
             check_decidable(&discussion)?;
             check_may_decide(tx, actor.author, "discussion", id)?;
+            let decision = match choice {
+                Choice::Answer => check_option(&offered_options(&discussion), decision.clone(), field)?,
+                _ => decision.clone(),
+            };
             let mut writer = graph.write_context(tx, actor)?;
             writer.reason = Some(reason.clone().unwrap_or_else(|| "a person decided".to_owned()));
             let by = token_of(actor.author).map(|token| token.to_string());
@@ -234,6 +242,27 @@ fn find_workflow(tx: &mut Tx<'_>, project: ProjectId, discussion: &Object) -> Re
         None => None,
     };
     Ok(task.and_then(|task| Task::from_object(&task).workflow))
+}
+
+/// What a discussion offers to a person. Anybody may write to a discussion that no workflow conducts, so what is not a
+/// list of texts is left out.
+pub(super) fn offered_options(discussion: &Object) -> Vec<String> {
+    let properties = discussion.properties.to_map();
+    let listed = properties.get("escalation").and_then(|escalation| escalation.get("options"));
+    let texts = listed.and_then(Value::as_array).into_iter().flatten();
+    texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+/// Checks that a decision is one of the options if it has to be, and returns it with the option as it is written.
+fn check_option(options: &[String], decision: Value, field: &'static str) -> Result<Value> {
+    if takes_own_words(options) {
+        return Ok(decision);
+    }
+    match (decision_text(&decision).and_then(|text| find_option(options, text)), &decision) {
+        (Some(option), Value::String(_)) => Ok(json!(option)),
+        (Some(_), _) => Ok(decision),
+        (None, _) => Err(Invalid::new(field, format!("must be one of {}", quoted(options))).into()),
+    }
 }
 
 /// Whether a discussion waits for the decision of a person.

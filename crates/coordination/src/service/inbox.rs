@@ -13,12 +13,12 @@ use emergent_domain::{
 };
 use emergent_graph::Actor;
 use emergent_store::{Tx, audit, inbox_items, objects, workflows};
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 pub use emergent_store::inbox_items::InboxItemFilter;
 
-use super::cancel::is_being_cancelled;
+use super::{cancel::is_being_cancelled, discussions::offered_options};
 use crate::{
     dispatcher::Dispatcher,
     error::{Error, Result},
@@ -152,7 +152,7 @@ impl Dispatcher {
             }
             (_, _) => {
                 let decision = answer.unwrap_or_else(|| json!("approve"));
-                self.decide_in(actor, ObjectId(id), choice, decision, reason).await.map(|_| ())
+                self.decide_in(actor, ObjectId(id), choice, ("answer", decision), reason).await.map(|_| ())
             }
         };
         let detail = self.inbox_item(actor.project, id).await;
@@ -197,8 +197,7 @@ fn check_fields(kind: InboxItemKind, new: &NewDecision) -> Result<()> {
     Ok(())
 }
 
-/// What the discussion or the workflow offers. Anybody may write to a discussion that no workflow conducts, so what is
-/// not a list of texts is left out.
+/// What the discussion or the workflow offers.
 fn options(tx: &mut Tx<'_>, item: &InboxItem) -> Result<Vec<String>> {
     match item.kind {
         InboxItemKind::Escalation => {
@@ -208,10 +207,7 @@ fn options(tx: &mut Tx<'_>, item: &InboxItem) -> Result<Vec<String>> {
         }
         _ => {
             let discussion = objects::get(tx, item.project, ObjectId(item.id))?;
-            let properties = discussion.map(|object| object.properties.to_map()).unwrap_or_default();
-            let listed = properties.get("escalation").and_then(|escalation| escalation.get("options"));
-            let texts = listed.and_then(Value::as_array).into_iter().flatten();
-            Ok(texts.filter_map(|text| text.as_str().map(str::to_owned)).collect())
+            Ok(discussion.as_ref().map(offered_options).unwrap_or_default())
         }
     }
 }

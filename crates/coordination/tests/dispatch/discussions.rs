@@ -5,6 +5,7 @@ use std::time::Duration;
 use emergent_coordination::create::NewWorkflow;
 use emergent_domain::{
     agent::AgentDefinition,
+    approval::{Choice, NewDecision},
     coordination::{DiscussionDefaults, DiscussionPhase},
     object::Object,
     project::ProjectPatch,
@@ -156,6 +157,70 @@ both_engines! {
         let shown = house.completed(id).await;
         let output = shown.tasks[0].task.output.clone().unwrap().to_string();
         assert!(output.contains("Take the second proposal."), "{output}");
+        house.close().await;
+    }
+
+    async fn a_result_that_a_person_wants_to_be_changed_goes_back_to_its_agent_and_is_reviewed_again(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("writer", [says("First."), says("Second."), says("Third.")])
+            .agent("researcher", [says("SUGGEST_CHANGES: no dates."), says("APPROVED.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer", "researcher"]).await;
+        let mut tasks = design();
+        tasks[0].discussion.rounds = Some(1);
+        tasks[0].max_retries = Some(0);
+        let id = house.dispatch(tasks).await;
+        let discussion = house.ended(id).await.workflow.escalation.unwrap().discussion.unwrap();
+        let offered = house.dispatcher.inbox_item(house.project, discussion.0).await.unwrap().options;
+        assert_eq!(offered, ["accept the last proposal", "SUGGEST_CHANGES"]);
+        let decision = json!("SUGGEST_CHANGES");
+        house.dispatcher.decide(house.actor(), discussion, decision, Some("add the dates".into())).await.unwrap();
+        let shown = house.completed(id).await;
+        let design = &shown.tasks[0];
+        assert_eq!(design.task.output, Some(json!("Third.")));
+        assert_eq!((design.task.retry_count, design.runs.len()), (0, 2), "it has no retries, and used none");
+        let told = house.model.requests_of("writer")[2].turns[0].text();
+        for part in ["SUGGEST_CHANGES: add the dates", "- researcher: SUGGEST_CHANGES: no dates.", "What it said: Second."] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let events = house.events(id).await;
+        let retried: Vec<_> = events.iter().filter(|event| event.kind == "task_retried").collect();
+        assert_eq!(retried.len(), 1);
+        assert_eq!(retried[0].data["reason"], "a person decided its review with SUGGEST_CHANGES: add the dates");
+        assert_eq!(retried[0].data["by"], "person");
+        let discussions = house.beyond(design.task.id, "spawned_discussion").await;
+        let statuses: Vec<_> = discussions.iter().map(|one| text(one, "status")).collect();
+        assert_eq!(statuses, ["resolved", "resolved"]);
+        house.close().await;
+    }
+
+    async fn a_decision_that_is_none_of_the_options_is_refused_by_its_field(db: TestDb) {
+        let ask = json!({ "topic": "Rows or a list?", "participants": ["one", "two"], "options": ["rows", "list"] });
+        let model = ScriptedModel::default()
+            .agent("lead", [calls("discussions_start", ask), says("I leave that to the others.")])
+            .agent("one", [says("Rows."), vote("rows"), says("Voted.")])
+            .agent("two", [says("A list."), vote("list"), says("Voted.")]);
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let discussion = house.ended(id).await.workflow.escalation.unwrap().discussion.unwrap();
+        let inbox = |answer: &str| {
+            let (choice, answer) = (Choice::Answer, Some(json!(answer)));
+            let new = NewDecision { choice, edited_input: None, answer, reason: None, digest: None };
+            house.dispatcher.decide_inbox_item(house.actor(), discussion.0, new)
+        };
+        let refused = inbox("BLAH").await.unwrap_err().to_string();
+        assert!(refused.contains("`answer`: must be one of `") && refused.contains("`rows`"), "{refused}");
+        for decision in [json!("columns"), json!({ "text": "columns" }), json!({ "other": 1 })] {
+            let refused = house.dispatcher.decide(house.actor(), discussion, decision, None).await.unwrap_err().to_string();
+            assert!(refused.contains("`decision`: must be one of `") && refused.contains("`list`"), "{refused}");
+        }
+        assert_eq!(house.ended(id).await.workflow.status, WorkflowStatus::Escalated, "nothing was decided");
+        let decided = inbox("LIST").await.unwrap().item.decision.unwrap();
+        assert_eq!(decided.answer, Some(json!("list")));
+        let shown = house.completed(id).await;
+        assert!(shown.tasks[0].task.output.clone().unwrap().to_string().contains("list"));
         house.close().await;
     }
 

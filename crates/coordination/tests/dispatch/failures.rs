@@ -63,8 +63,8 @@ both_engines! {
         assert_eq!((shown.workflow.status, shown.workflow.escalation.as_ref()), (WorkflowStatus::Failed, None));
         assert_eq!([status(&shown, "a"), status(&shown, "b")], [TaskStatus::Failed, TaskStatus::Skipped]);
         let why = house.why(&shown).await;
-        assert!(why.contains("the budget is used up"), "{why}");
-        assert!(shown.workflow.summary.unwrap().contains("the budget is used up"));
+        assert!(why.contains("the budget is too low"), "{why}");
+        assert!(shown.workflow.summary.unwrap().contains("the budget is too low"));
         let more = Some(Limit { tokens: Some(1_000_000), microusd: None });
         house.dispatcher.resume(house.actor(), id, None, more).await.unwrap();
         let shown = house.completed(id).await;

@@ -85,8 +85,15 @@ both_engines! {
             labels: Vec::new(),
             filters: vec![Filter { path: "kind".into(), op: Op::Eq, value: Some(json!(kind)) }],
         };
+        let misspelt = refusal(&house, of_kind("reserch")).await;
+        assert!(misspelt.contains("`query`: does not match the only pending task without a workflow"), "{misspelt}");
+        loose_task(&house, json!({ "title": "Four", "kind": "c", "assigned_agent": "builder" })).await;
+        let label = TaskSelection::Query { labels: vec!["nolabel".into()], filters: Vec::new() };
+        let unlabelled = refusal(&house, label).await;
+        assert!(unlabelled.contains("matches none of the 2 pending tasks without a workflow"), "{unlabelled}");
         let found = house.completed(start(&house, of_kind("b")).await.id).await;
         assert_eq!(found.tasks.len(), 1, "a task of another workflow is not taken twice");
+        house.completed(start(&house, of_kind("c")).await.id).await;
         assert!(refusal(&house, of_kind("b")).await.contains("no pending task"));
         house.close().await;
     }

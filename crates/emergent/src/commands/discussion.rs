@@ -1,7 +1,11 @@
 //! `emergent discussion`: lists discussions, shows one, or decides an escalated one.
 
-use emergent_domain::foreign_json;
+use emergent_domain::{
+    discussion_options::{SUGGEST_CHANGES, find_option, quoted, takes_own_words},
+    foreign_json,
+};
 use emergent_wire::{
+    approval::EscalatedItemView,
     discussion::{DecideDiscussion, DiscussionSummaryView, DiscussionView, EntryView},
     task::TaskView,
 };
@@ -10,16 +14,18 @@ use serde_json::Value;
 
 use super::{
     encode,
+    inbox::option_by_number,
     resolve::{DISCUSSIONS, resolve_id},
     task::resolve_task,
     watch_workflow,
 };
 use crate::{
     client::{Client, Received},
-    error::Result,
+    error::{Error, Result},
     hints,
     output::{self, bold, dim},
     printable::printable_line,
+    text::short_id,
 };
 
 /// The type of the entries that can be accepted.
@@ -50,7 +56,8 @@ pub enum Discussion {
     Decide {
         /// An id, the end of an id, or `last`
         discussion: String,
-        /// In words, or as JSON
+        /// One of the options that `discussion show` lists, by its name or its number, such as APPROVED or
+        /// SUGGEST_CHANGES. About a proposal, and if there are no options, also the outcome in words, or as JSON
         decision: String,
         /// Why, for the agents and the record
         #[arg(long, value_name = "TEXT")]
@@ -68,13 +75,10 @@ impl Discussion {
                 client.get(&path(client, &discussion).await?).await?.data().await?
             }
             Discussion::Decide { discussion, decision, reason } => {
-                // Anything but a JSON object is text, also `42` and `true`.
-                let decision = match foreign_json::from_str::<Value>(&decision) {
-                    Ok(value) if value.is_object() => value,
-                    _ => Value::String(decision),
-                };
+                let id = resolve_id(client, &DISCUSSIONS, &discussion).await?;
+                let decision = parse_decision(&offered_options(client, &id).await, decision)?;
                 let body = DecideDiscussion { decision, reason };
-                let path = format!("{}/decide", path(client, &discussion).await?);
+                let path = format!("/api/coordination/discussions/{}/decide", encode(&id));
                 let decided: Received<DiscussionView> = client.post(&path, &body).await?.data().await?;
                 print(&decided, as_json)?;
                 warn_if_not_driven(client, &decided.id.to_string()).await;
@@ -83,6 +87,66 @@ impl Discussion {
         };
         print(&discussion, as_json)
     }
+}
+
+/// What a discussion that waits for a person offers. It is read from the inbox, because whoever may decide may be unable to
+/// read the discussion. Empty if it does not wait: the server says why it cannot be decided.
+pub async fn offered_options(client: &Client, id: &str) -> Vec<String> {
+    let Ok(response) = client.get(&format!("/api/approvals/{}", encode(id))).await else { return Vec::new() };
+    let item: Result<Received<EscalatedItemView>> = response.data().await;
+    item.map(|item| item.options.clone()).unwrap_or_default()
+}
+
+/// The decision that a person typed: an option by its number or name, the outcome in words, or a JSON object.
+fn parse_decision(options: &[String], text: String) -> Result<Value> {
+    // Anything but a JSON object is text, also `42` and `true`.
+    match foreign_json::from_str::<Value>(&text) {
+        Ok(value) if value.is_object() => Ok(value),
+        _ => check_option(options, &text).map(Value::String),
+    }
+}
+
+/// The option that a text stands for, or the text where a discussion takes own words.
+pub fn check_option(options: &[String], text: &str) -> Result<String> {
+    let text = option_by_number(options, text).unwrap_or_else(|| text.to_owned());
+    match find_option(options, &text) {
+        Some(option) => Ok(option.to_owned()),
+        None if takes_own_words(options) => Ok(text),
+        None => {
+            let options = quoted(options);
+            Err(Error::Usage(format!("the decision must be one of {options}, or the number of one")))
+        }
+    }
+}
+
+/// The command that decides a discussion, with what can be decided.
+fn decide_command(id: &str, options: &[String]) -> String {
+    let command = hints::command(&format!("discussion decide {id} DECISION"));
+    format!("{command}{}", options_note(options))
+}
+
+/// What a decision may be, after a command with the placeholder DECISION; nothing if it may be anything.
+pub fn options_note(options: &[String]) -> String {
+    let own = takes_own_words(options).then(|| "your own words".to_owned());
+    let choices: Vec<String> =
+        options.iter().map(|option| printable_line(option).into_owned()).chain(own).collect();
+    match choices.as_slice() {
+        _ if options.is_empty() => String::new(),
+        [only] => format!("   ({only})"),
+        [first @ .., last] => format!("   ({} or {last})", first.join(", ")),
+        [] => String::new(),
+    }
+}
+
+/// What follows from [`SUGGEST_CHANGES`] in the review of a task's result, if that can be decided.
+pub fn print_what_changes_do(options: &[String]) -> Result<()> {
+    if !options.iter().any(|option| option == SUGGEST_CHANGES) {
+        return Ok(());
+    }
+    output::print_dim(&format!(
+        "In the review of a task's result, {SUGGEST_CHANGES} returns the task to its agent for one more attempt, with \
+         the suggestions and your reason. Every other outcome completes the task."
+    ))
 }
 
 /// Tells the user on a data folder that no server drives the workflow of a decided discussion, if it can go on: it may wait
@@ -148,8 +212,9 @@ async fn list(
         ("workflow list", "lists the workflows, whose tasks are discussed"),
     )?;
     if discussions.iter().any(|discussion| discussion.status == "escalated") {
-        let decide = hints::command("discussion decide ID DECISION");
-        output::print_dim(&format!("Escalated ones wait for you: {decide}"))?;
+        let (decide, show) =
+            (hints::command("discussion decide ID DECISION"), hints::command("discussion show ID"));
+        output::print_dim(&format!("Escalated ones wait for you: {decide}   ({show} lists the options)"))?;
     }
     Ok(())
 }
@@ -232,18 +297,84 @@ fn print_discussion(discussion: &DiscussionView) -> Result<()> {
     let is_open = status == "escalated" && discussion.decided_by_person.is_none();
     if let Some(escalation) = escalation.filter(|_| is_open) {
         output::print_text(&format!("\nA person has to decide: {}", escalation.reason))?;
-        for option in escalation.options {
-            output::print_item("  - ", &option)?;
+        for (index, option) in escalation.options.iter().enumerate() {
+            output::print_item(&format!("  {}. ", index + 1), &printable_line(option))?;
         }
+        print_what_changes_do(&escalation.options)?;
+        let id = discussion.id.to_string();
+        output::print_line(&dim(&decide_command(short_id(&id), &escalation.options)))?;
     }
-    for (label, value) in
-        [("decided by a person", &discussion.decided_by_person), ("decision", &discussion.final_decision)]
-    {
-        if let Some(value) = value.as_ref().filter(|value| value.is_object()) {
-            let Decision { text, decision } = Decision::deserialize(value).unwrap_or_default();
-            let text = text.or(decision).unwrap_or_else(|| value.to_string());
-            output::print_text(&format!("\n{label}: {text}"))?;
-        }
+    outcome_lines(discussion).iter().try_for_each(|line| output::print_text(&format!("\n{line}")))
+}
+
+/// What was decided, and the outcome if the decision stands for another text, such as that of the accepted proposal.
+fn outcome_lines(discussion: &DiscussionView) -> Vec<String> {
+    let text_of = |value: &Option<Value>| {
+        let value = value.as_ref().filter(|value| value.is_object())?;
+        let Decision { text, decision } = Decision::deserialize(value).unwrap_or_default();
+        Some(text.or(decision).unwrap_or_else(|| value.to_string()))
+    };
+    let (by_person, outcome) = (text_of(&discussion.decided_by_person), text_of(&discussion.final_decision));
+    let outcome = outcome.filter(|outcome| Some(outcome) != by_person.as_ref());
+    let lines = [("decided by a person", by_person), ("decision", outcome)];
+    lines.into_iter().filter_map(|(label, text)| Some(format!("{label}: {}", text?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn options(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
     }
-    Ok(())
+
+    #[test]
+    fn a_decision_is_an_option_by_its_name_or_number() {
+        let review = options(&["APPROVED", "SUGGEST_CHANGES"]);
+        let parsed = |options: &[String], text: &str| {
+            parse_decision(options, text.to_owned()).map_err(|error| error.to_string())
+        };
+        assert_eq!(parsed(&review, "2"), Ok(json!("SUGGEST_CHANGES")));
+        assert_eq!(parsed(&review, "approved"), Ok(json!("APPROVED")));
+        let refused = "the decision must be one of `APPROVED`, `SUGGEST_CHANGES`, or the number of one";
+        assert_eq!(parsed(&review, "BLAH").unwrap_err(), refused);
+        assert_eq!(parsed(&review, "3").unwrap_err(), refused);
+        assert_eq!(parsed(&options(&["3", "1"]), "1"), Ok(json!("1")), "an option comes before a number");
+        let proposal = options(&["accept the last proposal"]);
+        assert_eq!(parsed(&proposal, "1"), Ok(json!("accept the last proposal")));
+        assert_eq!(parsed(&proposal, "Take the second."), Ok(json!("Take the second.")));
+        assert_eq!(parsed(&[], "42"), Ok(json!("42")));
+        assert_eq!(parsed(&review, r#"{ "option": "APPROVED" }"#), Ok(json!({ "option": "APPROVED" })));
+    }
+
+    #[test]
+    fn the_command_that_decides_says_what_a_decision_may_be() {
+        let note = |texts: &[&str]| options_note(&options(texts));
+        assert_eq!(note(&["APPROVED", "SUGGEST_CHANGES"]), "   (APPROVED or SUGGEST_CHANGES)");
+        assert_eq!(note(&["a", "b", "c"]), "   (a, b or c)");
+        assert_eq!(note(&["accept the last proposal"]), "   (accept the last proposal or your own words)");
+        assert_eq!(note(&[]), "");
+    }
+
+    #[test]
+    fn an_outcome_is_printed_once() {
+        let discussion = |by_person: Value, outcome: Value| -> DiscussionView {
+            serde_json::from_value(json!({
+                "id": "0198c0de-0000-7000-8000-000000000000", "topic": "t", "kind": "review_loop", "status": "resolved",
+                "taskId": null, "participants": [], "consensusLevel": null, "finalDecision": outcome,
+                "escalation": null, "decidedByPerson": by_person, "entries": [], "runs": [],
+                "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z",
+            }))
+            .unwrap()
+        };
+        let changes = json!({ "decision": "SUGGEST_CHANGES", "reason": "" });
+        let same = discussion(changes, json!({ "text": "SUGGEST_CHANGES", "by": "person" }));
+        assert_eq!(outcome_lines(&same), ["decided by a person: SUGGEST_CHANGES"]);
+        let accepted = discussion(json!({ "decision": "approve" }), json!({ "text": "A Tag." }));
+        assert_eq!(outcome_lines(&accepted), ["decided by a person: approve", "decision: A Tag."]);
+        let alone = discussion(Value::Null, json!({ "text": "rows" }));
+        assert_eq!(outcome_lines(&alone), ["decision: rows"]);
+    }
 }

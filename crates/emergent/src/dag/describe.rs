@@ -7,6 +7,8 @@ use super::Dag;
 use crate::output::first_line;
 
 const MAX_LINE_CHARS: usize = 160;
+/// Why a task failed or a person is needed ends with what to do, which is not cut off.
+const MAX_PROBLEM_CHARS: usize = 600;
 
 impl Dag {
     /// The event as one line; `None` for events without a line of their own and for unknown kinds.
@@ -30,7 +32,7 @@ impl Dag {
                 format!("▸ {task}  {} goes on{}", agent.unwrap_or_default(), reason_suffix(&reason))
             }
             Body::TaskCompleted { reason } => format!("✓ {task}{}", reason_suffix(&reason)),
-            Body::TaskFailed { reason } => format!("✗ {task}{}", reason_suffix(&reason)),
+            Body::TaskFailed { reason } => format!("✗ {task}{}", problem_suffix(&reason)),
             Body::TaskSkipped { reason } => format!("⊘ {task}{}", reason_suffix(&reason)),
             Body::TaskPaused { reason } => format!("⏸ {task}{}", reason_suffix(&reason)),
             Body::TaskAskedAgain { reason } => format!("↻ {task} is asked again{}", reason_suffix(&reason)),
@@ -73,20 +75,20 @@ impl Dag {
             ),
             Body::DiscussionResolved { text } => format!("  {task}  decided: {}", line(&text)),
             Body::DiscussionEscalated { reason } => {
-                format!("⚑ {task}  the discussion did not come to an end{}", reason_suffix(&reason))
+                format!("⚑ {task}  the discussion did not come to an end{}", problem_suffix(&reason))
             }
             Body::DiscussionDecided { reason } => {
                 format!("  {task}  a person decided{}", reason_suffix(&reason))
             }
             Body::Escalated { reason } => {
-                format!("⚑ a person has to say how it goes on{}", reason_suffix(&reason))
+                format!("⚑ a person has to say how it goes on{}", problem_suffix(&reason))
             }
             Body::WorkflowResumed { reason } => format!("▸ goes on{}", reason_suffix(&reason)),
             Body::BudgetChanged { reason } => format!("  the budget was changed{}", reason_suffix(&reason)),
             Body::WorkflowEnded { status, reason } => {
                 let sign = if status == Some(WorkflowStatus::Completed) { "✓" } else { "✗" };
                 let status = status.map(WorkflowStatus::as_str).unwrap_or_default();
-                format!("{sign} {status}{}", reason_suffix(&reason))
+                format!("{sign} {status}{}", problem_suffix(&reason))
             }
             // The entry that a turn produces has its own event and line.
             Body::DiscussionTurn { .. } | Body::Unknown => return None,
@@ -101,7 +103,15 @@ fn line(text: &Option<String>) -> String {
 
 /// `: reason`, or nothing without a reason.
 fn reason_suffix(reason: &Option<String>) -> String {
-    match line(reason) {
+    suffix(reason, MAX_LINE_CHARS)
+}
+
+fn problem_suffix(reason: &Option<String>) -> String {
+    suffix(reason, MAX_PROBLEM_CHARS)
+}
+
+fn suffix(reason: &Option<String>, max_chars: usize) -> String {
+    match first_line(reason.as_deref().unwrap_or_default(), max_chars) {
         reason if reason.is_empty() => String::new(),
         reason => format!(": {reason}"),
     }

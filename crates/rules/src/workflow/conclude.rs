@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::workflow::{
     decide::{BUDGET_OPTIONS, TASK_OPTIONS, person_needed},
+    discussion::WantedChanges,
     snapshot::{Attempt, Snapshot},
     threading::append_failure,
     transition::{Transition, TransitionTo},
@@ -44,6 +45,8 @@ pub enum Judgement {
         agent: String,
         why: String,
     },
+    /// A person decided the review of the result: its agent does the task again.
+    ChangesWanted(WantedChanges),
     /// The judge asks for a person.
     Escalate {
         why: String,
@@ -61,6 +64,9 @@ pub fn conclude(
     attempt: &Attempt,
     judged: Option<&Judgement>,
 ) -> Vec<Transition> {
+    if let (RunStatus::Completed, Some(Judgement::ChangesWanted(changes))) = (attempt.status, judged) {
+        return return_to_agent(snapshot, task, attempt, changes);
+    }
     match attempt.status {
         RunStatus::Completed if task.verdict != VerdictKind::None => apply_verdict(snapshot, task, attempt),
         RunStatus::Completed => match judged {
@@ -94,7 +100,7 @@ pub fn conclude(
         RunStatus::Failed if attempt.reason == Some(Reason::Budget) => {
             // The error says whose budget it is, and so what a person can do about it.
             let error = attempt.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-            let why = format!("the budget is used up{error}");
+            let why = format!("the budget is too low{error}");
             fail_without_retry(snapshot, task, why, attempt, BUDGET_OPTIONS)
         }
         // The definition was deleted or cannot be used. Another attempt would find the same.
@@ -122,6 +128,22 @@ fn complete(task: &Task, attempt: &Attempt, why: String) -> Vec<Transition> {
 
 fn single(task: &Task, to: TransitionTo, reason: String) -> Vec<Transition> {
     vec![Transition { task: task.id, to, reason }]
+}
+
+/// The task is attempted once more by its agent. A person asked for it, so that it uses up no retry, also if none is left.
+fn return_to_agent(
+    snapshot: &Snapshot,
+    task: &Task,
+    attempt: &Attempt,
+    WantedChanges { reason, suggestions }: &WantedChanges,
+) -> Vec<Transition> {
+    let feedback = match suggestions.as_str() {
+        "" => reason.clone(),
+        suggestions => format!("{reason}\nWhat was suggested:\n{suggestions}"),
+    };
+    let failure_context = failure_context(snapshot, task, &feedback, attempt);
+    let to = TransitionTo::ReturnedToAgent { failure_context, agent: attempt.agent.clone() };
+    single(task, to, reason.clone())
 }
 
 /// A failed attempt is retried while the task has retries left; then the task has failed.

@@ -38,6 +38,11 @@ pub enum TransitionTo {
         failure_context: String,
         agent: Option<String>,
     },
+    /// A person wants changes of the result, and its agent tries the task again. It uses up no retry.
+    ReturnedToAgent {
+        failure_context: String,
+        agent: String,
+    },
     /// The task was completed, but a verdict sends it back with this reason.
     SentBack {
         failure_context: String,
@@ -102,6 +107,11 @@ impl TransitionTo {
                 if agent.is_some() {
                     task.assigned_agent.clone_from(agent);
                 }
+            }
+            TransitionTo::ReturnedToAgent { failure_context, agent } => {
+                reopen(task);
+                task.failure_context.clone_from(failure_context);
+                task.assigned_agent = Some(agent.clone());
             }
             TransitionTo::SentBack { failure_context } => {
                 reopen(task);

@@ -50,7 +50,7 @@ impl Failure {
 pub fn triage_by_rules(task: &Task, failure: &Failure) -> Triage {
     if failure.needs_person() {
         let why = match failure.reason {
-            Some(Reason::Budget) => "the budget is used up",
+            Some(Reason::Budget) => "the budget is too low",
             Some(Reason::UnknownOutcome) => "whether another system has done it is not known",
             _ => "its agent cannot be used",
         };

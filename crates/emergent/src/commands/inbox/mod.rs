@@ -154,7 +154,7 @@ impl Inbox {
                         return options::carry_out(client, item, &answer, as_json).await;
                     }
                     InboxDetailView::Escalated(item) => {
-                        Value::String(option_by_number(&item.options, &answer).unwrap_or(answer))
+                        Value::String(discussion::check_option(&item.options, &answer)?)
                     }
                 };
                 let body = DecideApproval { answer: Some(answer), ..decision(Choice::Answer, None) };
@@ -388,7 +388,7 @@ async fn check_answer(client: &Client, item: &InboxDetailView, answer: &str) -> 
         InboxDetailView::Escalated(item) if item.kind == InboxKind::Escalation => {
             options::check(client, item, answer).await
         }
-        InboxDetailView::Escalated(_) => Ok(()),
+        InboxDetailView::Escalated(item) => discussion::check_option(&item.options, answer).map(drop),
         InboxDetailView::Request(request) => {
             let Some(question) = &request.question else { return Ok(()) };
             let is_free = question.options.is_empty() || question.response_schema.is_some();
@@ -479,7 +479,7 @@ fn parse_answer(request: &ApprovalView, answer: String) -> Result<Value> {
 }
 
 /// The option with this number, from 1. A text that is an option itself is no number.
-fn option_by_number(options: &[String], text: &str) -> Option<String> {
+pub fn option_by_number(options: &[String], text: &str) -> Option<String> {
     let text = text.trim();
     if options.iter().any(|option| option == text) {
         return None;

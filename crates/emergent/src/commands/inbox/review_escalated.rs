@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     client::Client,
+    commands::discussion,
     error::{Error, Result},
     keys::{END, INTERRUPT},
     output,
@@ -151,14 +152,20 @@ fn answer(terminal: &Term, item: &EscalatedItemView, text: Option<String>) -> Re
         terminal.write_line("Nothing was answered.")?;
         return Ok(None);
     }
-    let answer = Some(Value::String(option_by_number(&item.options, &text).unwrap_or(text)));
+    let answer = match discussion::check_option(&item.options, &text) {
+        Ok(answer) => Some(Value::String(answer)),
+        Err(error) => {
+            terminal.write_line(&error.to_string())?;
+            return Ok(None);
+        }
+    };
     Ok(Some(decided(DecideApproval { answer, ..decision(Choice::Answer, None) })))
 }
 
 fn explain(terminal: &Term, item: &EscalatedItemView) -> Result<Option<Chosen>> {
     let first: &[&str] = match item.kind {
         InboxKind::Discussion => &[
-            "a  give the discussion its outcome in words; a number stands for its option",
+            "a  give the discussion its outcome: an option by its name or number, or words about a proposal",
             "p  accept the last proposal; you are asked once more",
             "c  cancel the workflow that waits for the discussion; you are asked once more",
         ],

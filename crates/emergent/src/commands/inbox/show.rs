@@ -15,7 +15,7 @@ use emergent_wire::{
 use super::{TITLE_CHARS, options};
 use crate::{
     client::{Client, Received},
-    commands::discussion::print_undecided,
+    commands::discussion::{options_note, print_undecided, print_what_changes_do},
     error::Result,
     hints,
     output::{self, bold, dim, first_line},
@@ -120,14 +120,18 @@ pub async fn print_escalated(client: &Client, item: &EscalatedItemView) -> Resul
     }
     let workflow = options::load_workflow(client, item).await;
     options::print_options(item, workflow.as_deref())?;
+    if item.kind == InboxKind::Discussion {
+        print_what_changes_do(&item.options)?;
+    }
     if item.status != ApprovalStatus::Pending {
         return print_escalated_decision(item);
     }
     let id = short_id(&item.id.to_string()).to_owned();
+    let outcome = format!("is the outcome{}", options_note(&item.options));
     let commands = match item.kind {
         InboxKind::Discussion => vec![
             (format!("discussion show {id}"), "shows the discussion"),
-            (format!("inbox answer {id} DECISION"), "is the outcome"),
+            (format!("inbox answer {id} DECISION"), outcome.as_str()),
             (format!("inbox approve {id}"), "accepts the last proposal"),
             (format!("inbox deny {id}"), "cancels the workflow that waits for it"),
         ],

@@ -16,7 +16,7 @@ use emergent_wire::{
 use futures_util::{StreamExt, stream};
 
 use super::{
-    encode,
+    discussion, encode,
     watch_run::{CONNECTION_LOST, Event, Events, listen_for_interrupt, lost_changed, notice_lost},
 };
 use crate::{
@@ -165,7 +165,7 @@ pub async fn show(client: &Client, workflow: &WorkflowView) -> Result<()> {
         let _ = tokio::time::timeout(TIMES_TIMEOUT, load_times(client, workflow, &mut dag)).await;
     }
     dag.lines(&whole_drawing()).iter().try_for_each(|line| output::print_line(line))?;
-    print_end(workflow)
+    print_end(client, workflow).await
 }
 
 /// Adds the times of the attempts, which only events have.
@@ -192,14 +192,22 @@ fn whole_drawing() -> RenderOptions {
 }
 
 /// Prints the summary, or the reason of an escalation with the commands for it.
-fn print_end(workflow: &WorkflowView) -> Result<()> {
+async fn print_end(client: &Client, workflow: &WorkflowView) -> Result<()> {
     if let Some(summary) = &workflow.facts.summary {
         output::print_text(&format!("\n{summary}"))?;
     }
     if let Some(escalation) = &workflow.facts.escalation {
         output::print_text(&format!("\nIt waits for you: {}", escalation.reason))?;
     }
-    for (label, command) in advice(&workflow.facts) {
+    let undecided = workflow.facts.escalation.as_ref().and_then(|escalation| escalation.discussion_id);
+    let options = match undecided {
+        Some(discussion) => discussion::offered_options(client, &discussion.to_string()).await,
+        None => Vec::new(),
+    };
+    for (label, mut command) in advice(&workflow.facts) {
+        if command.contains(" DECISION") {
+            command.push_str(&discussion::options_note(&options));
+        }
         let line = format!("  {label:<17} {command}");
         match output::terminal_width() {
             None => output::print_line(&line)?,
@@ -283,7 +291,7 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Receiv
     dag.refresh(&workflow);
     screen.end(&dag)?;
     if !as_json {
-        print_end(&workflow)?;
+        print_end(client, &workflow).await?;
     }
     Ok(Some(workflow))
 }

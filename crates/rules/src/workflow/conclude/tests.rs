@@ -189,3 +189,25 @@ fn used_up_retries_are_counted_in_words() {
         assert!(why(max_retries).ends_with(end), "{}", why(max_retries));
     }
 }
+
+#[test]
+fn changes_that_a_person_wants_use_up_no_retry_and_go_to_the_same_agent() {
+    let (mut snapshot, id) = ended(OnFailure::Escalate, RunStatus::Completed, None);
+    {
+        let task = snapshot.get_mut(id).expect("the task");
+        (task.max_retries, task.verdict) = (0, VerdictKind::Review);
+    }
+    snapshot.attempts.get_mut(&id).expect("an attempt").summary = "A draft.".into();
+    let changes = WantedChanges { reason: "a person asks for dates".into(), suggestions: "- two: no".into() };
+    let concluded = conclude_and_apply(&mut snapshot, id, Some(&Judgement::ChangesWanted(changes)));
+    let transitions = concluded.expect("it is settled").transitions;
+    assert_eq!(transitions.len(), 1, "no verdict counts");
+    assert_eq!(transitions[0].0.reason, "a person asks for dates");
+    let task = snapshot.get(id).expect("the task");
+    assert_eq!((task.status, task.retry_count), (TaskStatus::Pending, 0));
+    assert_eq!((task.assigned_agent.as_deref(), task.agent_is_named), (Some("builder"), false));
+    let expected =
+        "Attempt 1: a person asks for dates\nWhat was suggested:\n- two: no\nWhat it said: A draft.";
+    assert_eq!(task.failure_context, expected);
+    assert_eq!(snapshot.next_attempt_number(task), 2);
+}

@@ -6,7 +6,7 @@ use emergent_domain::ids::RunId;
 use super::{
     DiscussionAction, DiscussionOutcome, DiscussionTurn, NewTurn, Vote, expected_turns, next_action,
     state::{AbsentParticipant, TaskDiscussion},
-    votes::APPROVED,
+    votes::{APPROVED, SUGGEST_CHANGES},
 };
 
 /// What has to be written for a discussion.
@@ -56,7 +56,7 @@ pub fn advance(
                 "the participants do not approve of the result: {} of the weight is for changes",
                 percent(outcome.consensus_level)
             );
-            let options = vec![APPROVED.to_owned()];
+            let options = vec![APPROVED.to_owned(), SUGGEST_CHANGES.to_owned()];
             step.end = Some(DiscussionEnd::Escalated { reason, options, so_far: outcome });
         }
         DiscussionAction::Resolve(outcome) => step.end = Some(DiscussionEnd::Resolved(outcome)),
@@ -66,12 +66,21 @@ pub fn advance(
                 .iter()
                 .map(|absent| format!("; `{}` was not asked: {}", absent.agent, absent.reason));
             let reason = not_asked.fold(reason, |reason, more| reason + &more);
+            let options = with_changes(options, discussion.required);
             step.end = Some(DiscussionEnd::Escalated { reason, options, so_far });
         }
     }
     let is_empty =
         step.entries.is_empty() && step.turns.is_empty() && step.end.is_none() && newly_absent.is_empty();
     (!is_empty).then_some(step)
+}
+
+/// The options of a discussion. About a required review, a person can always send the task back to its agent.
+fn with_changes(mut options: Vec<String>, required: bool) -> Vec<String> {
+    if required && !options.iter().any(|option| option == SUGGEST_CHANGES) {
+        options.push(SUGGEST_CHANGES.to_owned());
+    }
+    options
 }
 
 fn percent(share: f64) -> String {

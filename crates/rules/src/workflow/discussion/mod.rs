@@ -6,7 +6,7 @@
 //!
 //! `settings` says what a discussion is about, `kinds` how each kind proceeds, `replay` how a phase is
 //! replayed, `votes` and `tally` how votes are read and counted, `prompt` the wording of a turn, `review`
-//! how a required review is planned, `state` what is stored, and `advance` the next step of a stored discussion.
+//! how a required review is planned, `rework` why a task is done again after it, `state` what is stored, and `advance` the next step of a stored discussion.
 
 mod advance;
 mod count;
@@ -15,6 +15,7 @@ mod outcome;
 mod prompt;
 mod replay;
 mod review;
+mod rework;
 mod settings;
 mod state;
 mod tally;
@@ -28,6 +29,7 @@ pub use advance::{DiscussionEnd, DiscussionStep, NewEntry, advance};
 pub use count::{MAX_OPENED_DISCUSSIONS, MAX_STARTED_DISCUSSIONS, endless_discussions_error};
 pub use outcome::{DiscussionOutcome, Dissent, RankedOption};
 pub use review::{PlannedReview, max_participants, plan_review, review_note};
+pub use rework::{WantedChanges, wanted_changes};
 pub use settings::{DiscussionKind, DiscussionSettings, EntryType, Participant, Phase};
 pub use state::{AbsentParticipant, TaskDiscussion, TurnRun, append_decisions, overall_progress};
 

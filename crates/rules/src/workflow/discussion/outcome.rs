@@ -1,6 +1,6 @@
 //! What came of a discussion.
 
-use emergent_domain::task::NewTask;
+use emergent_domain::{discussion_options::ACCEPT_PROPOSAL, task::NewTask};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -166,7 +166,7 @@ impl DiscussionOutcome {
         // The participants of a review may have voted against the result without a proposal of their own.
         let has_proposal = !self.is_rejection() || self.decision.get("proposal").is_some();
         let accepts = |said: &str| {
-            let yes = [ACCEPT_OPTION, APPROVED, "approve", "accept"];
+            let yes = [ACCEPT_PROPOSAL, APPROVED, "approve", "accept"];
             has_proposal
                 && !self.text.is_empty()
                 && yes.iter().any(|yes| yes.eq_ignore_ascii_case(said.trim()))
@@ -184,9 +184,6 @@ impl DiscussionOutcome {
         Self { decision: Value::Object(map), text, tasks, ..self }
     }
 }
-
-/// What a person can always say to a proposal.
-pub(super) const ACCEPT_OPTION: &str = "accept the last proposal";
 
 fn rank_options(tally: &Tally, options: Option<&VoteOptions>) -> Vec<RankedOption> {
     let one = |rank: &OptionTally| RankedOption {

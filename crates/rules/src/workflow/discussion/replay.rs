@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use emergent_domain::text::counted;
+use emergent_domain::{discussion_options::ACCEPT_PROPOSAL, text::counted};
 
 use super::{
     DiscussionAction, DiscussionTurn, NewTurn, TurnResult, Vote,
-    outcome::{ACCEPT_OPTION, DiscussionOutcome},
+    outcome::DiscussionOutcome,
     prompt,
     settings::{DiscussionKind, DiscussionSettings, EntryType, Participant},
     tally::{Ballot, Tally},
@@ -325,7 +325,7 @@ impl<'a> Replay<'a> {
         let options = match &self.tally {
             Some(tally) if self.settings.kind != DiscussionKind::ReviewLoop => tally.options(),
             _ if !self.settings.options.is_empty() => self.settings.options.clone(),
-            _ if !so_far.text.is_empty() => vec![ACCEPT_OPTION.to_owned()],
+            _ if !so_far.text.is_empty() => vec![ACCEPT_PROPOSAL.to_owned()],
             _ => Vec::new(),
         };
         DiscussionAction::Escalate { reason: reason.into(), options, so_far: Box::new(so_far) }

@@ -121,11 +121,14 @@ pub fn append_decisions(discussions: &[TaskDiscussion], summary: &mut String) {
     // A review of another kind approves of the result or decides about it, and does not write it again.
     let required = discussions.iter().position(|one| one.required && one.is_review_loop());
     let approved = required.or_else(|| discussions.iter().position(TaskDiscussion::is_review_loop));
-    if let Some(review) = approved {
-        summary.clone_from(&discussions[review].outcome);
+    if let Some(review) = approved.map(|position| &discussions[position]) {
+        // What is done again is the last version, and not the word for changes.
+        *summary = if review.wants_changes() { review.last_proposal() } else { review.outcome.clone() };
     }
+    let is_other =
+        |position: usize, other: &TaskDiscussion| approved != Some(position) && !other.wants_changes();
     for (position, other) in
-        discussions.iter().enumerate().filter(|(position, _)| approved != Some(*position))
+        discussions.iter().enumerate().filter(|(position, other)| is_other(*position, other))
     {
         let decided = format!("\n\nDecided in a discussion of it: {}", other.outcome);
         // The required review started with what was approved and decided before it.
@@ -145,4 +148,4 @@ pub fn overall_progress(discussions: &[TaskDiscussion]) -> Option<DiscussionProg
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

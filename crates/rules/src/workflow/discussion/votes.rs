@@ -133,8 +133,7 @@ fn normalize(text: &str) -> String {
 }
 
 /// What a reviewer thinks of a proposal.
-pub(super) const APPROVED: &str = "APPROVED";
-pub(super) const SUGGEST_CHANGES: &str = "SUGGEST_CHANGES";
+pub(super) use emergent_domain::discussion_options::{APPROVED, SUGGEST_CHANGES};
 
 /// The option of a reviewer's answer: after `Verdict:`, else the first word of its first line. Markup, symbols and quotes
 /// before it, and its case, do not matter.

@@ -146,8 +146,9 @@ fn a_required_review_that_no_other_agent_can_do_asks_a_person() {
             outcome: String::new(),
         };
         let end = advance(&discussion, |_| None).and_then(|step| step.end);
-        let Some(DiscussionEnd::Escalated { reason, so_far, .. }) = end else { panic!("{end:?}") };
+        let Some(DiscussionEnd::Escalated { reason, options, so_far }) = end else { panic!("{end:?}") };
         assert!(reason.contains("no other agent"), "{reason}");
         assert_eq!(so_far.text, "Paid.");
+        assert_eq!(options, ["accept the last proposal", "SUGGEST_CHANGES"]);
     }
 }

@@ -9,7 +9,7 @@ use crate::workflow::discussion::{
 
 /// A discussion that came to this; the word before it says which: `review` is the one that the task
 /// wants, `loop` one like it that an agent started, `vote` another.
-fn discussed(what: &str) -> TaskDiscussion {
+pub(in crate::workflow::discussion) fn discussed(what: &str) -> TaskDiscussion {
     let (word, outcome) = what.split_once(' ').expect("a word and an outcome");
     let kind = if word == "vote" { DiscussionKind::Consensus } else { DiscussionKind::ReviewLoop };
     TaskDiscussion {
@@ -135,7 +135,7 @@ fn a_required_review_that_votes_for_changes_asks_a_person() {
     let end = |discussion: &TaskDiscussion| advance(discussion, |_| None).and_then(|step| step.end).unwrap();
     let DiscussionEnd::Escalated { reason, options, .. } = end(&discussion) else { panic!("it is decided") };
     assert!(reason.contains("100 % of the weight is for changes"), "{reason}");
-    assert_eq!(options, [APPROVED]);
+    assert_eq!(options, [APPROVED, SUGGEST_CHANGES]);
     discussion.person_decision =
         Some(PersonDecision { decision: APPROVED.into(), reason: "good enough".into() });
     let DiscussionEnd::Resolved(outcome) = end(&discussion) else { panic!("a person has decided") };
