@@ -49,6 +49,8 @@ pub(crate) trait Linkable {
     fn named_by(&self) -> Option<DocumentId>;
     /// The text in which names are looked for.
     fn text(&self) -> String;
+    /// All text by which it is found.
+    fn searched_text(&self) -> String;
 }
 
 impl Linkable for Object {
@@ -71,6 +73,11 @@ impl Linkable for Object {
     fn text(&self) -> String {
         object_indexed_text(self).body
     }
+
+    fn searched_text(&self) -> String {
+        let text = object_indexed_text(self);
+        format!("{}\n{}", text.name, text.body)
+    }
 }
 
 impl Linkable for Chunk {
@@ -88,6 +95,10 @@ impl Linkable for Chunk {
 
     fn text(&self) -> String {
         self.text.clone()
+    }
+
+    fn searched_text(&self) -> String {
+        format!("{}\n{}", self.heading.as_deref().unwrap_or_default(), self.text)
     }
 }
 
@@ -116,8 +127,21 @@ impl Titles {
 /// The hits of a search, the best first, and what raised them, by row number.
 pub(crate) struct LinkedHits {
     pub(crate) hits: Vec<FusedHit<i64>>,
-    pub(crate) links: HashMap<i64, HitLink>,
+    /// The names that each hit shares with seeds, the one that raised it first. The index compares words without their
+    /// endings, so some hits have only a similar word, such as `engine` for the name `engineer`.
+    pub(crate) links: HashMap<i64, Vec<HitLink>>,
     pub(crate) dates: HashMap<i64, DateMatch>,
+}
+
+impl LinkedHits {
+    /// The first link whose name a hit has as it is written: a person who reads the name looks for it in both texts. The
+    /// seed has it, because the name was read there.
+    pub(crate) fn link_of<T: Linkable>(&self, no: i64, item: &T) -> Option<HitLink> {
+        let links = self.links.get(&no)?;
+        let text = item.searched_text();
+        let words = mentions::Question::new(&text);
+        links.iter().find(|link| words.contains(&link.name)).cloned()
+    }
 }
 
 impl From<Vec<FusedHit<i64>>> for LinkedHits {
@@ -192,9 +216,19 @@ pub(crate) fn rank<T: Linkable>(
             }
             let (text, vector) = plain.map_or((None, None), |plain| (plain.text, plain.vector));
             hits.push(FusedHit { id: hit.id, score: hit.score, text, vector });
-            let from = hit.link.as_ref().and_then(|link| Some((best.get(&link.from)?.row.id(), &link.name)));
-            if let Some((from, name)) = from {
-                found_links.insert(hit.id, HitLink { from, name: name.clone() });
+            if let Some(link) = &hit.link {
+                let others = names
+                    .iter()
+                    .filter(|name| name.texts.len() <= MAX_TEXTS_OF_NAME && name.texts.contains(&hit.id));
+                let others = others.filter_map(|name| {
+                    let from = name.seeds.iter().find(|seed| **seed != hit.id)?;
+                    Some((*from, &name.name))
+                });
+                let links = std::iter::once((link.from, &link.name)).chain(others);
+                let links = links.filter_map(|(from, name)| {
+                    Some(HitLink { from: best.get(&from)?.row.id(), name: name.clone() })
+                });
+                found_links.insert(hit.id, links.collect());
             }
         }
         if hits.len() >= search.limit {

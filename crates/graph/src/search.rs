@@ -316,7 +316,7 @@ impl Graph {
 }
 
 /// Loads the best fused hits, up to [`MAX_BYTES`]. Rows that were deleted in the meantime are skipped.
-fn load_best<T>(
+fn load_best<T: Linkable>(
     tx: &mut Tx<'_>,
     project: ProjectId,
     ranked: &LinkedHits,
@@ -345,14 +345,15 @@ fn load_best<T>(
     Ok((hits, false))
 }
 
-fn into_hit<T>(fused: &FusedHit<i64>, ranked: &LinkedHits, item: T) -> Hit<T> {
+fn into_hit<T: Linkable>(fused: &FusedHit<i64>, ranked: &LinkedHits, item: T) -> Hit<T> {
     let channel = |rank: ChannelRank| ChannelHit { rank: rank.rank, score: rank.score };
+    let link = ranked.link_of(fused.id, &item);
     Hit {
         item,
         score: fused.score,
         text: fused.text.map(channel),
         vector: fused.vector.map(channel),
-        link: ranked.links.get(&fused.id).cloned(),
+        link,
         date: ranked.dates.get(&fused.id).cloned(),
         group: None,
     }

@@ -47,7 +47,8 @@ fn hits_are_shown_below_their_parents_and_cut_to_a_budget() {
     let search = ["graph", "search", "kettle", "--mode", "text"];
     let grouped = [&search[..], &["--group", "has_message", "--group-direction", "in"]].concat();
     let shown = command_output(home.run(&grouped));
-    let first_words: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let heads = shown.lines().filter(|line| !line.starts_with("     "));
+    let first_words: Vec<&str> = heads.filter_map(|line| line.split_whitespace().nth(1)).collect();
     let expected = ["Chat/s1", "Message/m1", "Message/m3", "Message/m2", "Message/m2"];
     assert_eq!(first_words, expected, "{shown}");
     let cut = home.run(&[&search[..], &["--budget-tokens", "1"]].concat());
@@ -128,4 +129,11 @@ fn a_search_for_a_type_says_how_its_objects_are_listed() {
     assert_eq!(command_output(found), "nothing found\n");
     let found = home.run(&["graph", "search", "kettle", "--mode", "text"]);
     assert!(!text(&found.stderr).contains("Invoice"), "{}", text(&found.stderr));
+}
+
+#[test]
+fn a_hit_without_a_description_shows_the_text_that_matched() {
+    let home = home_with(MESSAGES);
+    let found = command_output(home.run(&["graph", "search", "kettle", "--mode", "text"]));
+    assert!(found.contains("\n     kettle kettle kettle\n"), "{found}");
 }

@@ -110,6 +110,19 @@ both_engines! {
         assert!(none.hits.iter().all(|hit| hit.link.is_none()), "a question without names is a hybrid search");
     }
 
+    async fn a_name_that_is_shown_is_in_both_texts(db: TestDb) {
+        let harness = Harness::new(&db).await;
+        bridge(&harness).await;
+        // The index compares words without their endings, so it finds this text by the name `herman hollerith`.
+        note(&harness, "family", "Family", "A novel of the Herman Holleriths.").await;
+        let found = harness.graph.search(harness.project(), SearchQuery { limit: 20, ..linked(QUESTION) }).await.unwrap();
+        let link_of = |key: &str| {
+            let hit = found.hits.iter().find(|hit| hit.item.key.as_deref() == Some(key)).expect("it is found");
+            hit.link.as_ref().map(|link| link.name.as_str())
+        };
+        assert_eq!((link_of("hollerith"), link_of("family")), (Some("herman hollerith"), None));
+    }
+
     async fn the_automatic_mode_is_hybrid_unless_the_question_names_a_hit(db: TestDb) {
         let harness = embedding_world(&db, builtin()).await;
         // Messages have no names. Links between them would only change the order of the words.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use emergent_domain::{
-    indexed_text::indexed_text,
+    indexed_text::{NAME_PROPERTIES, indexed_text},
     json::JsonObject,
     query::{SearchMode, TraverseQuery},
 };
@@ -12,7 +12,7 @@ use emergent_wire::{
     search::{GroupInput, SearchObjects, SearchView},
     traverse::TraversalView,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
@@ -104,7 +104,7 @@ async fn print_hits(client: &Client, body: &SearchObjects, results: &SearchView)
         }
         let title = title(&object.type_, object.key.as_deref(), object.id, &object.properties);
         shows_ranks |= print_hit(&format!("{:>3}  {}", index + 1, bold(&title)), &hit.channels)?;
-        if let Some(text) = object_text(&object.properties) {
+        if let Some(text) = excerpt(&object.properties, &question) {
             output::print_row(&format!("     {}", first_line(&text, MAX_TEXT_CHARS)))?;
         }
         if body.explain {
@@ -116,6 +116,23 @@ async fn print_hits(client: &Client, body: &SearchObjects, results: &SearchView)
         }
     }
     print_end(results.truncated, shows_ranks)
+}
+
+/// The text that a hit shows: its description, or else, of the texts that do not name it, the one with the most words of the
+/// question; of several, the longest.
+fn excerpt(properties: &JsonObject, question: &QuestionWords) -> Option<String> {
+    object_text(properties).or_else(|| {
+        let texts = properties.to_map().into_iter().filter_map(|(name, value)| match value {
+            Value::String(text) if !NAME_PROPERTIES.contains(&name.as_str()) => Some(text),
+            _ => None,
+        });
+        texts
+            .map(|text| (question.found_in(&text).len(), text))
+            // A single word that nobody looked for is a state or an id.
+            .filter(|(found, text)| *found > 0 || text.trim().contains(char::is_whitespace))
+            .max_by_key(|(found, text)| (*found, text.len()))
+            .map(|(_, text)| text)
+    })
 }
 
 /// How other lines name an object: `Person/ada (Ada Lovelace)`.
@@ -180,5 +197,25 @@ impl<'a> Labels<'a> {
         let found = found.unwrap_or_else(|| id.to_string());
         self.known.insert(id, found.clone());
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hit_shows_its_description_or_the_text_that_matched_or_the_longest() {
+        let question = QuestionWords::new("Where is the kettle?");
+        let check = |properties: Value, expected: Option<&str>| {
+            let properties = JsonObject::from_text(properties.to_string()).unwrap();
+            assert_eq!(excerpt(&properties, &question).as_deref(), expected, "{}", properties.as_str());
+        };
+        check(json!({ "text": "The kettle is in the kitchen." }), Some("The kettle is in the kitchen."));
+        check(json!({ "text": "A kettle.", "description": "A thing" }), Some("A thing"));
+        check(json!({ "text": "A kettle.", "note": "A much longer text" }), Some("A kettle."));
+        check(json!({ "text": "A short text", "note": "A much longer text" }), Some("A much longer text"));
+        check(json!({ "name": "The kettle", "state": "cold", "size": 3, "parts": ["a lid"] }), None);
+        check(json!({}), None);
     }
 }
