@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use emergent_domain::{
     agent::{Agent, AgentChange, AgentDefinition, MissingScope, ToolScopes},
     author::Author,
+    token::Scope,
 };
 use emergent_graph::WriteContext;
 use emergent_store::{Tx, agents as rows, tokens};
@@ -17,12 +18,35 @@ pub(crate) struct AgentsBefore {
     changed: Option<Agent>,
     /// The default agents, which stop being that if the changed agent becomes the default one.
     defaults: Vec<Agent>,
+    /// The scopes of the author; `None` for the server, which may do everything.
+    scopes: Option<BTreeSet<Scope>>,
 }
 
 impl AgentsBefore {
     /// `changed` is the agent that will be changed or deleted, if it exists.
     pub fn load(tx: &mut Tx<'_>, ctx: &WriteContext, changed: Option<Agent>) -> Result<Self> {
-        Ok(Self { changed, defaults: rows::list_defaults(tx, ctx.project.id)? })
+        let scopes = match ctx.author {
+            Author::System => None,
+            Author::Token { id } => Some(tokens::get(tx, id)?.map(|token| token.scopes).unwrap_or_default()),
+            // No tool saves agents. One that did would need a rule of its own.
+            Author::Run { .. } => Some(BTreeSet::new()),
+        };
+        Ok(Self { changed, defaults: rows::list_defaults(tx, ctx.project.id)?, scopes })
+    }
+
+    /// Whether the author may learn what the agents of the project are.
+    pub fn may_read(&self) -> bool {
+        self.scopes.as_ref().is_none_or(|scopes| scopes.contains(&Scope::AgentsRead))
+    }
+
+    /// Refuses an author who may not read agents, and could not save the agent as it is, before anything that the request
+    /// has is compared with it. The refusal is the same for every request, so none confirms a guess.
+    pub fn check_unread(&self, tx: &mut Tx<'_>, ctx: &WriteContext, tools: &ToolScopes) -> Result<()> {
+        if self.may_read() {
+            return Ok(());
+        }
+        let before = self.changed.as_ref().map(|agent| &agent.definition);
+        self.check(tx, ctx, AgentChange { before, after: None }, tools)
     }
 
     pub fn version(&self) -> Option<i64> {
@@ -39,26 +63,39 @@ impl AgentsBefore {
         written: &Agent,
         tools: &ToolScopes,
     ) -> Result<()> {
-        let scopes = match ctx.author {
-            Author::System => return Ok(()),
-            Author::Token { id } => tokens::get(tx, id)?.map(|token| token.scopes).unwrap_or_default(),
-            // No tool saves agents. One that did would need a rule of its own.
-            Author::Run { .. } => BTreeSet::new(),
-        };
         let before = self.changed.as_ref().map(|agent| &agent.definition);
         let after = written.deleted_at.is_none().then_some(&written.definition);
         let replaces_default = after.is_some_and(|after| after.is_default);
         let replaced = self.defaults.iter().filter(|other| replaces_default && other.id != written.id);
-        let changes = std::iter::once(AgentChange { before, after })
-            .chain(replaced.map(|other| AgentChange { before: Some(&other.definition), after: None }));
-        for change in changes {
-            let definitions: Vec<&AgentDefinition> =
-                [change.before, change.after].into_iter().flatten().collect();
-            let internal = internal_agents::find_named_internal(tx, ctx.project.id, &definitions)?;
-            change
-                .check(&scopes, tools, &internal)
-                .map_err(|MissingScope { what, scope }| Error::BeyondMaker { what, scope })?;
+        self.check(tx, ctx, AgentChange { before, after }, tools)?;
+        for other in replaced {
+            let change = AgentChange { before: Some(&other.definition), after: None };
+            self.check(tx, ctx, change, tools).map_err(|error| match error {
+                // The request does not name the default agent, so its author would not know what is meant.
+                Error::BeyondMaker { scope, .. } if !self.may_read() => {
+                    let what =
+                        "taking the place of a default agent that may do more than this token".to_owned();
+                    Error::BeyondMaker { what, scope }
+                }
+                error => error,
+            })?;
         }
         Ok(())
+    }
+
+    fn check(
+        &self,
+        tx: &mut Tx<'_>,
+        ctx: &WriteContext,
+        change: AgentChange<'_>,
+        tools: &ToolScopes,
+    ) -> Result<()> {
+        let Some(scopes) = &self.scopes else { return Ok(()) };
+        let definitions: Vec<&AgentDefinition> =
+            [change.before, change.after].into_iter().flatten().collect();
+        let internal = internal_agents::find_named_internal(tx, ctx.project.id, &definitions)?;
+        change
+            .check(scopes, tools, &internal)
+            .map_err(|MissingScope { what, scope }| Error::BeyondMaker { what, scope })
     }
 }

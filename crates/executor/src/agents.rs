@@ -2,8 +2,9 @@
 //! the version it started with, so a change never affects an active run.
 
 mod lookup;
+mod withheld;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition, AvailableNames, Visibility},
@@ -15,6 +16,7 @@ use emergent_domain::{
 use emergent_graph::{Actor, WriteContext};
 use emergent_store::{Tx, agents as rows, audit, projects, schedules};
 
+use self::withheld::Shown;
 use crate::{
     Error, Executor, Result,
     agent_rights::AgentsBefore,
@@ -32,6 +34,18 @@ pub enum UnchangedTrigger {
     Reactivate,
 }
 
+/// A change of an agent that a request asks for.
+#[derive(Debug, Clone)]
+pub struct AgentPatch<F> {
+    /// The version that the agent must have.
+    pub expected_version: Option<i64>,
+    pub trigger: UnchangedTrigger,
+    /// The fields that the request has, by their names in it; `None` if it may have any. The errors tell somebody who may
+    /// not read agents of no others.
+    pub sent: Option<BTreeSet<String>>,
+    pub apply: F,
+}
+
 impl Executor {
     pub async fn create_agent(&self, actor: Actor, definition: AgentDefinition) -> Result<Agent> {
         self.create_agent_with(actor, definition, Save::Commit).await
@@ -46,10 +60,11 @@ impl Executor {
     ) -> Result<Agent> {
         self.compile_output_schema(actor.project, &definition).await?;
         let available = self.tools().available_names(actor.project, Vec::new()).await;
-        let scopes = self.tools().builtin_scopes();
+        let (scopes, tools) = (self.tools().builtin_scopes(), self.tools().clone());
         self.change_agents(actor, save, move |tx, ctx| {
             let before = AgentsBefore::load(tx, ctx, None)?;
-            let agent = create(tx, ctx, &definition, &available)?;
+            let shown = Shown::to_author(&before);
+            let agent = create_for(tx, ctx, &definition, &shown.names(&available, &tools), shown)?;
             before.check_change(tx, ctx, &agent, &scopes)?;
             record_change(tx, ctx, AuditAction::AgentCreate, &agent)?;
             Ok(agent)
@@ -65,23 +80,27 @@ impl Executor {
         expected_version: Option<i64>,
         change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
     ) -> Result<Agent> {
-        self.update_agent_with(actor, id, expected_version, UnchangedTrigger::Keep, Save::Commit, change)
-            .await
+        let patch =
+            AgentPatch { expected_version, trigger: UnchangedTrigger::Keep, sent: None, apply: change };
+        self.update_agent_with(actor, id, patch, Save::Commit).await
     }
 
     /// Like [`Executor::update_agent`], for a request that may name the trigger without changing it. A dry run makes
-    /// every check and writes nothing.
-    pub async fn update_agent_with(
+    /// every check and writes nothing. For an author who may not read agents, each change is a version, also one without
+    /// effect: neither the answer nor a later one tells whether the agent had the values already.
+    pub async fn update_agent_with<F>(
         &self,
         actor: Actor,
         id: AgentId,
-        expected_version: Option<i64>,
-        trigger: UnchangedTrigger,
+        patch: AgentPatch<F>,
         save: Save,
-        change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
-    ) -> Result<Agent> {
+    ) -> Result<Agent>
+    where
+        F: Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
+    {
+        let AgentPatch { expected_version, trigger, sent, apply: change } = patch;
         let available = self.tools().available_names(actor.project, Vec::new()).await;
-        let scopes = self.tools().builtin_scopes();
+        let (scopes, tools) = (self.tools().builtin_scopes(), self.tools().clone());
         // What is wrong is reported by the transaction, which reads the agent again.
         if let Some(current) = self.db().read(move |tx| rows::get(tx, actor.project, id)).await? {
             let _ = self.compile_output_schema(actor.project, &change(current.definition)).await;
@@ -89,7 +108,11 @@ impl Executor {
         self.change_agents(actor, save, move |tx, ctx| {
             let current = rows::get(tx, ctx.project.id, id)?;
             let before = AgentsBefore::load(tx, ctx, current)?;
-            let agent = update(tx, ctx, id, expected_version, &change, &available)?;
+            before.check_unread(tx, ctx, &scopes)?;
+            let shown = Shown::to_author(&before);
+            let available = shown.names(&available, &tools);
+            let updated = update_for(tx, ctx, id, expected_version, &change, &available, shown);
+            let agent = shown.outcome(updated, sent.as_ref())?;
             if before.version() != Some(agent.version) {
                 before.check_change(tx, ctx, &agent, &scopes)?;
                 record_change(tx, ctx, AuditAction::AgentUpdate, &agent)?;
@@ -111,7 +134,8 @@ impl Executor {
         self.change_agents(actor, Save::Commit, move |tx, ctx| {
             let current = rows::get(tx, ctx.project.id, id)?;
             let before = AgentsBefore::load(tx, ctx, current)?;
-            let agent = delete(tx, ctx, id, None)?;
+            before.check_unread(tx, ctx, &scopes)?;
+            let agent = delete_for(tx, ctx, id, None, Shown::to_author(&before))?;
             before.check_change(tx, ctx, &agent, &scopes)?;
             record_change(tx, ctx, AuditAction::AgentDelete, &agent)?;
             Ok(agent)
@@ -175,12 +199,22 @@ pub fn create(
     definition: &AgentDefinition,
     available: &AvailableNames,
 ) -> Result<Agent> {
+    create_for(tx, ctx, definition, available, Shown::Everything)
+}
+
+fn create_for(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    definition: &AgentDefinition,
+    available: &AvailableNames,
+    shown: Shown,
+) -> Result<Agent> {
     lock_agents(tx, ctx)?;
     check(tx, ctx, definition, available)?;
     let id = AgentId::new();
     check_name_free(tx, ctx, id, &definition.name)?;
     if definition.is_default {
-        clear_other_defaults(tx, ctx, id, definition)?;
+        clear_other_defaults(tx, ctx, id, definition, shown)?;
     }
     let agent = Agent {
         id,
@@ -205,6 +239,18 @@ pub fn update(
     change: impl Fn(AgentDefinition) -> AgentDefinition,
     available: &AvailableNames,
 ) -> Result<Agent> {
+    update_for(tx, ctx, id, expected_version, change, available, Shown::Everything)
+}
+
+fn update_for(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    id: AgentId,
+    expected_version: Option<i64>,
+    change: impl Fn(AgentDefinition) -> AgentDefinition,
+    available: &AvailableNames,
+    shown: Shown,
+) -> Result<Agent> {
     lock_agents(tx, ctx)?;
     let current = get(tx, ctx, id)?;
     if let Some(expected) = expected_version.filter(|expected| *expected != current.version) {
@@ -212,13 +258,13 @@ pub fn update(
         return Err(Error::VersionConflict { name, expected, current });
     }
     let definition = change(current.definition.clone());
-    if definition == current.definition {
+    if definition == current.definition && shown == Shown::Everything {
         return Ok(current);
     }
     check(tx, ctx, &definition, available)?;
     check_name_free(tx, ctx, id, &definition.name)?;
     if definition.is_default {
-        clear_other_defaults(tx, ctx, id, &definition)?;
+        clear_other_defaults(tx, ctx, id, &definition, shown)?;
     }
     next_version(tx, ctx, current, |agent| agent.definition = definition)
 }
@@ -227,6 +273,16 @@ pub fn update(
 /// a job starts cannot be deleted, except by the product that owns the job: the product removes the job
 /// in the same transaction.
 pub fn delete(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId, product: Option<&str>) -> Result<Agent> {
+    delete_for(tx, ctx, id, product, Shown::Everything)
+}
+
+fn delete_for(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    id: AgentId,
+    product: Option<&str>,
+    shown: Shown,
+) -> Result<Agent> {
     lock_agents(tx, ctx)?;
     let agent = get(tx, ctx, id)?;
     let jobs = schedules::list(tx, ctx.project.id)?.into_iter().filter(|job| job.agent == id);
@@ -236,6 +292,11 @@ pub fn delete(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId, product: Option<
         .map(|(owner, job)| format!("the job `{job}` of the product `{owner}`"))
         .collect();
     if !foreign_jobs.is_empty() {
+        if shown == Shown::Sent {
+            let reason =
+                "the agent is started by a job of a product: uninstall or upgrade that product first";
+            return Err(Error::Conflict(reason.to_owned()));
+        }
         return Err(Error::Conflict(format!(
             "the agent `{}` is started by {}: uninstall or upgrade that product first",
             agent.definition.name,
@@ -327,6 +388,7 @@ fn clear_other_defaults(
     ctx: &WriteContext,
     id: AgentId,
     definition: &AgentDefinition,
+    shown: Shown,
 ) -> Result<()> {
     for current in rows::list_defaults(tx, ctx.project.id)? {
         if current.id == id {
@@ -335,6 +397,11 @@ fn clear_other_defaults(
         if current.definition.visibility == Visibility::External
             && definition.visibility != Visibility::External
         {
+            if shown == Shown::Sent {
+                let reason =
+                    "an external agent is the default agent, and only another external agent can replace it";
+                return Err(Error::Conflict(reason.to_owned()));
+            }
             return Err(Error::Conflict(format!(
                 "the external agent `{}` is the default agent, and only another external agent can replace it: \
                  change the visibility of `{}` to `external`, or clear `isDefault` of `{}` first",

@@ -6,7 +6,7 @@ use std::{
 };
 
 use emergent_domain::{
-    agent::{AvailableNames, ToolScopes},
+    agent::{AvailableNames, ShownNames, ToolScopes},
     artifact::ARTIFACT_TOOL,
     ids::ProjectId,
     run_event::UnavailableServer,
@@ -160,7 +160,8 @@ impl ToolPool {
         };
         // Tools that are held back are not among the tools of the project, so each of these was accepted.
         let unaccepted_tools = BTreeSet::new();
-        AvailableNames { tools, tools_complete, unreached_servers, unaccepted_tools, agents }
+        let shown = ShownNames::All;
+        AvailableNames { tools, tools_complete, unreached_servers, unaccepted_tools, agents, shown }
     }
 
     /// The tools that a whitelist selects. Servers that were never reached, and that the whitelist may mean,

@@ -76,6 +76,11 @@ pub struct ScheduleView {
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
+    /// True in the answer to somebody who may not read agents: only what identifies the schedule is there, and whether it
+    /// is enabled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub withheld: bool,
 }
 
 /// Schedules of a server that cannot pause them are enabled.
@@ -110,6 +115,7 @@ impl ScheduleView {
             last_workflow_id: schedule.last_workflow.map(Into::into),
             created_at: schedule.created_at,
             updated_at: schedule.updated_at,
+            withheld: false,
         }
     }
 }

@@ -3,12 +3,13 @@
 use emergent_domain::{
     agent::{FlowType, Visibility},
     json::JsonObject,
+    trigger::MissedPolicy,
 };
 use serde_json::Map;
 
 use crate::{
     agent::AgentView, bulk::BulkItem, document::DocumentView, object::ObjectView,
-    relationship::RelationshipView, subgraph::SubgraphView,
+    relationship::RelationshipView, subgraph::SubgraphView, trigger::ScheduleView,
 };
 
 /// A view of something that is written, in the form for whoever may not read it. Every field that the request could
@@ -84,6 +85,38 @@ impl Withhold for AgentView {
             created_at: self.created_at,
             updated_at: self.updated_at,
             warnings: Vec::new(),
+            withheld: true,
+        }
+    }
+}
+
+impl Withhold for ScheduleView {
+    /// Keeps the id, the name, whether it is enabled, and its times of change.
+    fn withhold(self) -> Self {
+        Self {
+            id: self.id,
+            agent_id: None,
+            agent_name: String::new(),
+            dispatch: None,
+            product: None,
+            name: self.name,
+            cron: String::new(),
+            time_zone: String::new(),
+            missed: MissedPolicy::default(),
+            input: None,
+            context: None,
+            max_steps: None,
+            timeout_seconds: None,
+            next_at: None,
+            waiting_since: None,
+            enabled: self.enabled,
+            paused_at: self.paused_at,
+            error: None,
+            last_at: None,
+            last_run_id: None,
+            last_workflow_id: None,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
             withheld: true,
         }
     }

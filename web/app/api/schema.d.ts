@@ -244,7 +244,8 @@ export interface paths {
         put?: never;
         /**
          * Creates an agent. The tools and agents it names must exist; the error for a misspelt name suggests
-         *     the nearest one. With `dryRun`, nothing is created, and the answer has the status 200.
+         *     the nearest one, and names only built-in tools without the scope `agents:read`. With `dryRun`, nothing is created, and
+         *     the answer has the status 200.
          */
         post: operations["createAgent"];
         delete?: never;
@@ -275,7 +276,7 @@ export interface paths {
         /**
          * Changes an agent. Active runs keep the version they started with. A change without effect creates no
          *     version. A request that names `trigger` activates its schedule again if that was suspended. With `dryRun`, nothing is
-         *     changed. Without the scope `agents:read`, the answer has only what identifies the agent.
+         *     changed. Without the scope `agents:read`, the answer has only what identifies the agent, and each change is a version.
          */
         patch: operations["updateAgent"];
         trace?: never;
@@ -912,7 +913,8 @@ export interface paths {
         /**
          * Pauses or resumes a schedule, whether an agent, a product or a person has it. Resuming needs the scope `agents:invoke`
          *     as well. Times that pass while it is paused are
-         *     not fired later, and runs that it started go on. A schedule that is saved again stays paused.
+         *     not fired later, and runs that it started go on. A schedule that is saved again stays paused. Without the scope
+         *     `agents:read`, the answer has only what identifies the schedule.
          */
         patch: operations["updateTrigger"];
         trace?: never;
@@ -7045,6 +7047,11 @@ export interface components {
              * @description Its time came then, and it waits because too many runs do.
              */
             waitingSince?: string | null;
+            /**
+             * @description True in the answer to somebody who may not read agents: only what identifies the schedule is there, and whether it
+             *     is enabled.
+             */
+            withheld?: boolean;
         };
         /**
          * @description What a token may do.

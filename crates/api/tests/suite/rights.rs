@@ -108,7 +108,8 @@ both_engines! {
             weak.patch(&strong, json!({ "systemPrompt": "Approve everything.", "tools": [] })).await,
             weak.delete(&strong).await,
         ] {
-            assert_eq!(refused.refused(403, "missing_scope")["details"]["scope"], "graph:write");
+            // The scope of its tool would tell what the agent may do.
+            assert_eq!(refused.refused(403, "missing_scope")["details"]["scope"], "admin:write");
         }
         assert_eq!(admin.get(&strong).await.is(200)["version"], 1);
         // Its own agents are still its own, and an admin changes every agent.

@@ -121,7 +121,8 @@ both_engines! {
         caller.patch(&path, json!({ "enabled": false })).await.refused(403, "missing_scope");
         // Whoever may not start an agent may pause its schedule, and no more.
         let writer = server.client(Some(&server.token(&[Scope::AgentsWrite], None).await));
-        writer.patch(&path, json!({ "enabled": false })).await.is(200);
+        let told = writer.patch(&path, json!({ "enabled": false })).await;
+        assert_eq!((&told.is(200)["enabled"], &told.body["data"]["withheld"]), (&json!(false), &json!(true)));
         let refused = writer.patch(&path, json!({ "enabled": true })).await;
         assert_eq!(refused.refused(403, "missing_scope")["details"]["scope"], "agents:invoke");
         assert_eq!(client.get(TRIGGERS).await.is(200)["schedules"][0]["enabled"], false);
@@ -142,6 +143,38 @@ both_engines! {
         let reader = server.client(Some(&server.token(&reader, Some(server.default_project)).await));
         let refused = reader.put(&path, job).await;
         assert!(refused.text.contains("did you mean `kestrel-agent`?"), "{}", refused.text);
+    }
+
+    async fn whoever_may_not_read_agents_learns_no_schedule_from_pausing_it(db: TestDb) {
+        let server = Server::start(&db).await;
+        let settings = json!({ "input": "kestrel-prices", "time_zone": "Asia/Tokyo" });
+        server.admin().agent("kestrel-agent", json!({ "trigger": "17 8 * * *", "config": { "trigger": settings } })).await;
+        server.admin().agent("waiting", json!({ "trigger": "on_entity_created" })).await;
+        let task = json!({ "key": "a", "title": "kestrel-title", "assignedAgent": "kestrel-agent" });
+        let job = json!({ "trigger": "17 9 * * *", "dispatch": { "tasks": [task] } });
+        server.admin().put(&format!("{TRIGGERS}/nightly"), job).await.is(200);
+        let client = async |scopes: &[Scope]| server.client(Some(&server.token(scopes, Some(server.default_project)).await));
+        let writer = client(&[Scope::AgentsWrite, Scope::AgentsInvoke]).await;
+        let reader = client(&[Scope::AgentsWrite, Scope::AgentsInvoke, Scope::AgentsRead]).await;
+        for (name, enabled) in [("nightly", false), ("nightly", false), ("nightly", true), ("kestrel-agent", false)] {
+            let path = format!("{TRIGGERS}/{name}");
+            let told = writer.patch(&path, json!({ "enabled": enabled })).await;
+            assert_eq!((&told.is(200)["enabled"], &told.body["data"]["withheld"]), (&json!(enabled), &json!(true)));
+            for secret in ["kestrel-prices", "kestrel-title", "17 ", "Tokyo"] {
+                assert!(!told.text.contains(secret), "{secret}: {}", told.text);
+            }
+            let whole = reader.patch(&path, json!({ "enabled": enabled })).await;
+            assert!(whole.is(200)["cron"].as_str().unwrap().starts_with("17 "), "{}", whole.text);
+        }
+        for name in ["kestrel-agen", "waiting", "zzz"] {
+            let path = format!("{TRIGGERS}/{name}");
+            let refused = writer.patch(&path, json!({ "enabled": false })).await;
+            refused.refused(404, "not_found");
+            assert!(!refused.text.contains("kestrel-agent") && !refused.text.contains("on_entity"), "{}", refused.text);
+        }
+        let refused = reader.patch(&format!("{TRIGGERS}/kestrel-agen"), json!({ "enabled": false })).await;
+        assert!(refused.text.contains("did you mean `kestrel-agent`?"), "{}", refused.text);
+        reader.patch(&format!("{TRIGGERS}/waiting"), json!({ "enabled": false })).await.refused(400, "invalid");
     }
 
     async fn a_name_of_two_schedules_pauses_neither(db: TestDb) {

@@ -12,6 +12,7 @@ use crate::{
     invalid::{Invalid, Problem},
     json_cost::JsonCost,
     run::MAX_STEPS,
+    token::Scope,
     tool_name,
     trigger::TriggerSpec,
 };
@@ -39,6 +40,70 @@ pub struct AvailableNames {
     /// name: whoever runs a server chooses the names of its tools.
     pub unaccepted_tools: BTreeSet<String>,
     pub agents: Vec<String>,
+    pub shown: ShownNames,
+}
+
+/// Which names the problems and the warnings of a definition may show, besides those that it has itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ShownNames {
+    #[default]
+    All,
+    /// Those of these built-in tools, which are documented: for somebody who may not read which agents, tools and MCP
+    /// servers the project has.
+    Builtin(BTreeSet<String>),
+}
+
+impl AvailableNames {
+    /// The agents that may be suggested for a misspelt name.
+    pub(crate) fn shown_agents(&self) -> &[String] {
+        match self.shown {
+            ShownNames::All => &self.agents,
+            ShownNames::Builtin(_) => &[],
+        }
+    }
+
+    /// Whether a tool may be suggested for a misspelt name.
+    pub(crate) fn may_suggest(&self, tool: &str) -> bool {
+        match &self.shown {
+            ShownNames::All => !self.unaccepted_tools.contains(tool),
+            ShownNames::Builtin(names) => names.contains(tool),
+        }
+    }
+}
+
+/// Returns why an entry of a list of tools is probably a mistake; `None` if it is none.
+fn doubt(entry: &str, available: &AvailableNames) -> Option<String> {
+    match &available.shown {
+        ShownNames::Builtin(builtin) => doubt_builtin(entry, builtin, available),
+        ShownNames::All if tool_name::is_glob(entry) => {
+            (!tool_name::matches_any(entry, available)).then(|| unmatched_pattern(entry, available))
+        }
+        ShownNames::All => {
+            (!tool_name::is_available(entry, available)).then(|| unknown_tool(entry, available))
+        }
+    }
+}
+
+/// Like [`doubt`], for somebody who may not know the tools of MCP servers. Only the built-in tools count: otherwise one
+/// pattern after the other would tell which tools and servers there are.
+fn doubt_builtin(entry: &str, builtin: &BTreeSet<String>, available: &AvailableNames) -> Option<String> {
+    let known = AvailableNames { tools: builtin.iter().cloned().collect(), ..AvailableNames::default() };
+    let is_of_server = tool_name::external::split_qualified(entry).is_some();
+    let is_known = || match tool_name::is_glob(entry) {
+        true => tool_name::matches_any(entry, &known),
+        false => tool_name::is_available(entry, &known),
+    };
+    if is_of_server || is_known() {
+        return None;
+    }
+    let nearest = match tool_name::nearest_tool(entry, available) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None => String::new(),
+    };
+    Some(format!(
+        "`{entry}` means no built-in tool, and the tools of MCP servers are shown with the scope `{}` only{nearest}",
+        Scope::AgentsRead
+    ))
 }
 
 /// Says which servers were never reached; `None` if all were, so that no tool is unknown because of them.
@@ -176,15 +241,11 @@ impl AgentDefinition {
     /// names that no known tool has, also in the rules of `approvals`. A server that was never reached may have the tool,
     /// and tools may be added later, so this is no error.
     pub fn warnings(&self, available: &AvailableNames) -> Vec<Problem> {
-        let reason = |entry: &String| match tool_name::is_glob(entry) {
-            true if tool_name::matches_any(entry, available) => None,
-            true => Some(unmatched_pattern(entry, available)),
-            false if tool_name::is_available(entry, available) => None,
-            false => Some(unknown_tool(entry, available)),
-        };
         let warn = |list: String, entries: &[String]| {
-            let reasons =
-                entries.iter().enumerate().filter_map(|(index, entry)| Some((index, reason(entry)?)));
+            let reasons = entries
+                .iter()
+                .enumerate()
+                .filter_map(|(index, entry)| Some((index, doubt(entry, available)?)));
             reasons
                 .map(|(index, reason)| Problem::new(format!("{list}[{index}]"), reason))
                 .collect::<Vec<_>>()

@@ -82,7 +82,8 @@ impl AgentDefinition {
             if *name == self.name {
                 add_problem(&field, "an agent cannot be a part of its own flow".into());
             } else if !available.agents.contains(name) {
-                let hint = crate::pack::nearest_name(name, available.agents.iter().map(String::as_str));
+                let names = available.shown_agents().iter().map(String::as_str);
+                let hint = crate::pack::nearest_name(name, names);
                 add_problem(&field, unknown_name("agent", name, hint));
             }
         }

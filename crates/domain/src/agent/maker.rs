@@ -45,6 +45,15 @@ impl AgentChange<'_> {
     ) -> Result<(), MissingScope> {
         let find = |definition: &AgentDefinition| definition.beyond_scopes(scopes, tools, internal);
         let granted = self.before.map(find).unwrap_or_default();
+        // What the agent had before is for those who may read it. To others the refusal is the same whatever the request
+        // adds: it would otherwise tell which of it the agent has already, and the scope would tell what it may do.
+        if !granted.is_empty() && !scopes.contains(&Scope::AgentsRead) {
+            let what = format!(
+                "a change of an agent that may do more than this token, as the scope `{}` would show,",
+                Scope::AgentsRead
+            );
+            return Err(MissingScope { what, scope: Scope::AdminWrite });
+        }
         // Only what the agent did not have before was named by the request.
         let added = self.after.map(find).unwrap_or_default();
         if let Some(missing) = added.into_iter().find(|missing| !granted.contains(missing)) {
@@ -52,15 +61,6 @@ impl AgentChange<'_> {
         }
         match self.before.zip(granted.into_iter().next()) {
             None => Ok(()),
-            // What the agent had before is for those who may read it. What the request adds is its own.
-            Some((before, MissingScope { scope, .. })) if !scopes.contains(&Scope::AgentsRead) => {
-                let what = format!(
-                    "a change of the agent `{}`, which may already do something that the scope `{}` would show,",
-                    before.name,
-                    Scope::AgentsRead
-                );
-                Err(MissingScope { what, scope })
-            }
             Some((before, MissingScope { what, scope })) => Err(MissingScope {
                 what: format!("a change of the agent `{}`, which has {what}", before.name),
                 scope,
@@ -234,6 +234,10 @@ mod tests {
             assert!(what.contains("`strong`") && what.contains("entities_create"), "{what}");
             assert_eq!(refused(Some(&strong), after, &[Scope::GraphWrite]), None);
         }
+        assert!(
+            refused(Some(&strong), Some(&strong), &[Scope::AgentsRead]).is_some(),
+            "also if nothing changes"
+        );
     }
 
     #[test]
@@ -244,13 +248,18 @@ mod tests {
         };
         let before = with(&["entities_create"]);
         let writer = [Scope::AgentsWrite];
-        for after in [Some(with(&[])), Some(before.clone()), None] {
-            let (what, scope) = refused(Some(&before), after.as_ref(), &writer).unwrap();
-            assert_eq!(scope, Scope::GraphWrite);
-            assert!(!what.contains("entities_create") && what.contains("agents:read"), "{what}");
+        let told = refused(Some(&before), None, &writer).unwrap();
+        assert!(!told.0.contains("entities_create") && told.0.contains("agents:read"), "{}", told.0);
+        assert_eq!(told.1, Scope::AdminWrite, "the scope of the tool would tell what it is");
+        // A right guess of what the agent has is refused as a wrong one is.
+        for after in [with(&[]), before.clone(), with(&["runs_list"]), with(&["entities_get", "runs_list"])] {
+            assert_eq!(refused(Some(&before), Some(&after), &writer), Some(told.clone()));
         }
-        let (what, _) = refused(Some(&before), Some(&with(&["runs_list"])), &writer).unwrap();
+        let (what, _) = refused(Some(&with(&[])), Some(&with(&["runs_list"])), &writer).unwrap();
         assert_eq!(what, "the tool `runs_list`", "the request names it");
+        let reader = [Scope::AgentsWrite, Scope::AgentsRead];
+        let (what, _) = refused(Some(&before), Some(&with(&["entities_get"])), &reader).unwrap();
+        assert_eq!(what, "the tool `entities_get`");
     }
 
     #[test]

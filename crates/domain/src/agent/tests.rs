@@ -255,3 +255,45 @@ fn a_misspelt_pattern_is_warned_about_although_a_server_was_never_reached() {
         assert_eq!(reason(pattern), None, "{pattern} grants a tool, or the server may have it");
     }
 }
+
+/// What is around a definition, for somebody who may not read agents.
+fn hidden() -> AvailableNames {
+    let shown = ShownNames::Builtin(["entities_create", "search_hybrid"].map(str::to_owned).into());
+    AvailableNames { shown, ..around() }
+}
+
+#[test]
+fn whoever_may_not_read_agents_is_told_no_name_of_one() {
+    let flow =
+        |part: &str| json!({ "name": "a", "flow_type": "sequential", "flow_config": { "agents": [part] } });
+    let reason = |json: Value, available: &AvailableNames| {
+        definition(json).check(available).unwrap_err().problems.remove(0).reason
+    };
+    let misspelt = "there is no agent `writter`";
+    assert_eq!(reason(flow("writter"), &around()), format!("{misspelt}; did you mean `writer`?"));
+    assert_eq!(reason(flow("writter"), &hidden()), misspelt);
+    assert!(definition(flow("writer")).check(&hidden()).is_ok(), "it can be named");
+    let tools = |tool: &str| json!({ "name": "a", "tools": [tool] });
+    assert_eq!(reason(tools("web.fetsh"), &hidden()), "there is no tool `web.fetsh`");
+    assert!(reason(tools("entities_crate"), &hidden()).contains("did you mean `entities_create`?"));
+}
+
+#[test]
+fn whoever_may_not_read_agents_is_warned_about_built_in_tools_only() {
+    let hidden =
+        AvailableNames { tools_complete: false, unreached_servers: vec!["mail".to_owned()], ..hidden() };
+    let warned = |tool: &str| {
+        let rule = json!({ "tools": [tool], "action": "ask" });
+        let warnings = definition(json!({ "name": "a", "approvals": [rule] })).warnings(&hidden);
+        warnings.into_iter().next().map(|warning| warning.reason)
+    };
+    // The same whether a server or a tool has such a name, or none.
+    for tool in ["web.fetch", "web.fetsh", "we*.*", "zz*.*", "mail.send", "entities_create", "search_*"] {
+        assert_eq!(warned(tool), None, "{tool}");
+    }
+    let (right, wrong) = (warned("fetch").unwrap(), warned("fetsh").unwrap());
+    assert_eq!(right.replace("`fetch`", "`fetsh`"), wrong);
+    assert!(!wrong.contains("mail") && wrong.contains("agents:read"), "{wrong}");
+    assert!(warned("entities_crate").unwrap().contains("did you mean `entities_create`?"));
+    assert!(warned("zz*").is_some());
+}

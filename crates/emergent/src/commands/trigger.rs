@@ -147,6 +147,7 @@ async fn set_enabled(client: &Client, name: &str, enabled: bool, as_json: bool) 
 /// When a schedule fires next, or why it does not.
 fn next_text(schedule: &ScheduleView) -> String {
     let without = match (&schedule.error, schedule.enabled) {
+        _ if schedule.withheld => "shown with the scope `agents:read` only",
         (Some(_), _) => "set aside",
         (None, false) => "paused",
         (None, true) => "never",

@@ -1,14 +1,14 @@
 //! Finds and lists agents, their versions, and what is probably a mistake in them.
 
 use emergent_domain::{
-    agent::{Agent, AgentVersion, default_agent},
+    agent::{Agent, AgentVersion, AvailableNames, ShownNames, default_agent},
     cursor::{Page, ResultPage},
     ids::{AgentId, ProjectId},
     invalid::Problem,
 };
 use emergent_store::{Tx, agents as rows};
 
-use super::find;
+use super::{find, withheld::builtin_names};
 use crate::{Error, Executor, Result};
 
 /// The maximum number of external agents in a list, which anybody may ask for.
@@ -18,11 +18,28 @@ impl Executor {
     /// Returns what is probably a mistake in each of the agents, such as a pattern that matches no
     /// tool, or a model without its script.
     pub async fn agent_warnings(&self, project: ProjectId, agents: &[Agent]) -> Vec<Vec<Problem>> {
+        self.warnings_showing(ShownNames::All, project, agents).await
+    }
+
+    /// Like [`Executor::agent_warnings`] for one agent, for somebody who may not read which agents, tools and MCP servers
+    /// the project has.
+    pub async fn agent_warnings_unread(&self, project: ProjectId, agent: &Agent) -> Vec<Problem> {
+        let shown = builtin_names(self.tools());
+        self.warnings_showing(shown, project, std::slice::from_ref(agent)).await.pop().unwrap_or_default()
+    }
+
+    async fn warnings_showing(
+        &self,
+        shown: ShownNames,
+        project: ProjectId,
+        agents: &[Agent],
+    ) -> Vec<Vec<Problem>> {
         let mut warnings = vec![Vec::new(); agents.len()];
         let names_tools =
             |agent: &Agent| !agent.definition.tools.is_empty() || !agent.definition.approvals.is_empty();
         if agents.iter().any(names_tools) {
             let available = self.tools().available_names(project, Vec::new()).await;
+            let available = AvailableNames { shown, ..available };
             warnings = agents.iter().map(|agent| agent.definition.warnings(&available)).collect();
         }
         for (agent, warnings) in agents.iter().zip(&mut warnings) {

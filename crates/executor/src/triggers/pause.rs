@@ -12,7 +12,10 @@ use emergent_domain::{
 use emergent_graph::Actor;
 use emergent_store::{Tx, agents, audit, projects, schedules, triggers as rows};
 
-use super::{schedules::parse_rule, start_rights::check_may_start};
+use super::{
+    schedules::parse_rule,
+    start_rights::{check_may_start, may_read_triggers},
+};
 use crate::{Error, Executor, Result};
 
 impl Executor {
@@ -32,7 +35,7 @@ impl Executor {
                 check_may_start(tx, actor.author, "resuming a schedule")?;
             }
             let now = executor.clock().now();
-            let found = find_schedule(tx, actor.project, &reference)?;
+            let found = find_schedule(tx, actor, &reference)?;
             // A server that fires it at this moment has locked it, and may have changed its times.
             let schedule = schedules::lock_by_id(tx, actor.project, found.id)?
                 .ok_or_else(|| Error::not_found("trigger", &reference))?;
@@ -65,8 +68,8 @@ fn set_enabled(tx: &mut Tx<'_>, schedule: Schedule, enabled: bool, now: Timestam
 }
 
 /// The schedule that a person names.
-fn find_schedule(tx: &mut Tx<'_>, project: ProjectId, reference: &str) -> Result<Schedule> {
-    let listed = schedules::list(tx, project)?;
+fn find_schedule(tx: &mut Tx<'_>, actor: Actor, reference: &str) -> Result<Schedule> {
+    let listed = schedules::list(tx, actor.project)?;
     // An id names one schedule, whatever name somebody gives to another one.
     if let Some(by_id) = listed.iter().find(|schedule| schedule.id.to_string() == reference) {
         return Ok(by_id.clone());
@@ -78,7 +81,8 @@ fn find_schedule(tx: &mut Tx<'_>, project: ProjectId, reference: &str) -> Result
     let found: Vec<&Schedule> = listed.iter().filter(is_meant).collect();
     match found.as_slice() {
         [only] => Ok((*only).clone()),
-        [] => Err(no_schedule(tx, project, reference, &listed)?),
+        [] if !may_read_triggers(tx, actor.author)? => Err(Error::not_found("trigger", reference)),
+        [] => Err(no_schedule(tx, actor.project, reference, &listed)?),
         several => {
             let ids: Vec<String> = several.iter().map(|schedule| format!("`{}`", schedule.id)).collect();
             Err(Error::Conflict(format!(
@@ -90,7 +94,7 @@ fn find_schedule(tx: &mut Tx<'_>, project: ProjectId, reference: &str) -> Result
     }
 }
 
-/// The error for a name that no schedule has. An event trigger cannot be paused.
+/// The error for a name that no schedule has, for those who may read which there are. An event trigger cannot be paused.
 fn no_schedule(tx: &mut Tx<'_>, project: ProjectId, reference: &str, listed: &[Schedule]) -> Result<Error> {
     for trigger in rows::list(tx, project)? {
         let agent = agents::get(tx, project, trigger.agent)?;

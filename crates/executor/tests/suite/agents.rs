@@ -51,7 +51,7 @@ impl Harness {
 
 async fn project(executor: &Executor, name: &str) -> Actor {
     let project = executor.graph().create_project(name, false).await.unwrap().id;
-    with_scopes(executor, project, &[Scope::AdminWrite]).await
+    with_scopes(executor, project, &[Scope::AdminWrite, Scope::AgentsRead]).await
 }
 
 /// A token of a project with these scopes.
@@ -112,10 +112,14 @@ both_engines! {
         // The agent of an admin is not given other orders by somebody who may do less.
         let strong = harness.create(AgentDefinition { tools: vec!["entities_delete".into()], ..named("strong") }).await;
         let redirect = |definition| AgentDefinition { system_prompt: "Delete everything.".into(), ..definition };
-        assert_eq!(scope(harness.executor.update_agent(maker, strong.id, None, redirect).await), Scope::GraphWrite);
+        // The maker may not read it, so the scope that its tool needs is not told.
+        assert_eq!(scope(harness.executor.update_agent(maker, strong.id, None, redirect).await), Scope::AdminWrite);
+        let reader = with_scopes(&harness.executor, project, &[Scope::AgentsWrite, Scope::AgentsRead]).await;
+        assert_eq!(scope(harness.executor.update_agent(reader, strong.id, None, redirect).await), Scope::GraphWrite);
         let disarm = move |definition| AgentDefinition { tools: Vec::new(), ..redirect(definition) };
-        assert_eq!(scope(harness.executor.update_agent(maker, strong.id, None, disarm).await), Scope::GraphWrite);
-        assert_eq!(scope(harness.executor.delete_agent(maker, strong.id).await), Scope::GraphWrite);
+        assert_eq!(scope(harness.executor.update_agent(maker, strong.id, None, disarm).await), Scope::AdminWrite);
+        assert_eq!(scope(harness.executor.delete_agent(maker, strong.id).await), Scope::AdminWrite);
+        assert_eq!(scope(harness.executor.delete_agent(reader, strong.id).await), Scope::GraphWrite);
         assert_eq!((harness.get(made.id).await.version, harness.get(strong.id).await.version), (1, 1));
 
         let stranger = Actor { project, author: Author::Token { id: TokenId::new() } };

@@ -166,7 +166,7 @@ both_engines! {
         let replaces = || AgentDefinition { is_default: true, ..agent("mine") };
         let maker = with_scopes(&harness, MAKER).await;
         let refused = harness.executor.create_agent(maker, replaces()).await;
-        assert!(matches!(refused, Err(Error::BeyondMaker { scope: Scope::GraphWrite, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(Error::BeyondMaker { scope: Scope::AdminWrite, .. })), "{refused:?}");
         assert_eq!(harness.executor.get_agent(harness.project, strong.id).await.unwrap().version, 1);
         let writer = with_scopes(&harness, &[Scope::AgentsWrite, Scope::GraphWrite]).await;
         harness.executor.create_agent(writer, replaces()).await.unwrap();

@@ -29,7 +29,7 @@ use emergent_domain::{
 };
 use emergent_executor::{
     Settings,
-    agents::{Save, UnchangedTrigger},
+    agents::{AgentPatch, Save, UnchangedTrigger},
     history::RunFilter,
     triggers::{FiringFilter, ListedFiring},
 };
@@ -78,11 +78,13 @@ impl TwoServers {
     /// Saves an agent as it is, in a request that names its trigger.
     async fn name_trigger(&self, agent: &Agent) {
         let (executor, actor) = (&self.there.executor, self.there.actor());
-        let named = UnchangedTrigger::Reactivate;
-        executor
-            .update_agent_with(actor, agent.id, None, named, Save::Commit, |definition| definition)
-            .await
-            .unwrap();
+        let named = AgentPatch {
+            expected_version: None,
+            trigger: UnchangedTrigger::Reactivate,
+            sent: None,
+            apply: |definition| definition,
+        };
+        executor.update_agent_with(actor, agent.id, named, Save::Commit).await.unwrap();
     }
 
     /// Changes the settings of an agent's trigger.

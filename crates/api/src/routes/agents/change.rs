@@ -1,5 +1,7 @@
 //! Creates, changes and deletes agents.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
@@ -9,9 +11,10 @@ use emergent_domain::{
 };
 use emergent_executor::{
     Error as ExecutorError,
-    agents::{Save, UnchangedTrigger},
+    agents::{AgentPatch, Save, UnchangedTrigger},
 };
 use serde::Deserialize;
+use serde_json::Value;
 use utoipa::IntoParams;
 
 use super::read::with_warnings;
@@ -40,7 +43,8 @@ impl SaveQuery {
 }
 
 /// Creates an agent. The tools and agents it names must exist; the error for a misspelt name suggests
-/// the nearest one. With `dryRun`, nothing is created, and the answer has the status 200.
+/// the nearest one, and names only built-in tools without the scope `agents:read`. With `dryRun`, nothing is created, and
+/// the answer has the status 200.
 #[utoipa::path(
     post, path = "/api/admin/agents", tag = "agents", operation_id = "createAgent",
     params(SaveQuery), request_body = CreateAgent,
@@ -51,6 +55,7 @@ impl SaveQuery {
 )]
 pub(super) async fn create(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Query(query): Query<SaveQuery>,
     Json(body): Json<CreateAgent>,
@@ -62,7 +67,11 @@ pub(super) async fn create(
         return Err(with_others(problem, tried).into());
     }
     let agent = app.executor.create_agent_with(actor, definition, query.save()).await?;
-    created_if(!query.dry_run, with_warnings(&app, actor.project, agent).await)
+    if caller.has_scope(Scope::AgentsRead) {
+        return created_if(!query.dry_run, with_warnings(&app, actor.project, agent).await);
+    }
+    let warnings = app.executor.agent_warnings_unread(actor.project, &agent).await;
+    created_if(!query.dry_run, AgentView::from(agent).with_warnings(warnings))
 }
 
 /// A provider of models that is probably misspelt. One that resembles none is checked when the agent is started: the
@@ -90,7 +99,7 @@ fn with_others(problem: Problem, tried: std::result::Result<Agent, ExecutorError
 
 /// Changes an agent. Active runs keep the version they started with. A change without effect creates no
 /// version. A request that names `trigger` activates its schedule again if that was suspended. With `dryRun`, nothing is
-/// changed. Without the scope `agents:read`, the answer has only what identifies the agent.
+/// changed. Without the scope `agents:read`, the answer has only what identifies the agent, and each change is a version.
 #[utoipa::path(
     patch, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "updateAgent",
     params(("agentId" = String, Path, description = "The id or the name of an agent"), SaveQuery), request_body = UpdateAgent,
@@ -106,20 +115,30 @@ pub(super) async fn update(
 ) -> Result<AgentView> {
     let provider = body.model.as_ref().and_then(|model| Some(model.as_ref()?.provider.as_str()));
     let misspelt = misspelt_provider(&app, provider);
-    let expected = body.expected_version;
-    let trigger = match body.trigger {
-        Some(Some(_)) => UnchangedTrigger::Reactivate,
-        _ => UnchangedTrigger::Keep,
+    let patch = AgentPatch {
+        expected_version: body.expected_version,
+        trigger: match body.trigger {
+            Some(Some(_)) => UnchangedTrigger::Reactivate,
+            _ => UnchangedTrigger::Keep,
+        },
+        sent: Some(sent_fields(&body)),
+        apply: move |before| body.apply_to(before),
     };
-    let change = move |before| body.apply_to(before);
     if let Some(problem) = misspelt {
-        let tried =
-            app.executor.update_agent_with(actor, agent, expected, trigger, Save::DryRun, change).await;
+        let tried = app.executor.update_agent_with(actor, agent, patch, Save::DryRun).await;
         return Err(with_others(problem, tried).into());
     }
-    let saved = app.executor.update_agent_with(actor, agent, expected, trigger, query.save(), change);
-    let changed = saved.await?;
+    let changed = app.executor.update_agent_with(actor, agent, patch, query.save()).await?;
     written(&caller, Scope::AgentsRead, ok(with_warnings(&app, actor.project, changed).await))
+}
+
+/// The fields that the request has.
+fn sent_fields(body: &UpdateAgent) -> BTreeSet<String> {
+    match serde_json::to_value(body) {
+        Ok(Value::Object(fields)) => fields.into_iter().map(|(name, _)| name).collect(),
+        // The body was parsed from an object, and its form is that of the request.
+        Ok(_) | Err(_) => BTreeSet::new(),
+    }
 }
 
 /// Deletes an agent. Its runs stay readable, and queued runs still start. An agent that a product's job

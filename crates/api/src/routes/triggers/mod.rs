@@ -13,10 +13,10 @@ use emergent_executor::triggers::FiringFilter;
 use crate::{
     App,
     access::Routes,
-    auth::{AsActor, InProject},
+    auth::{AsActor, Caller, InProject},
     endpoint::routes,
     extract::{Json, Path, Query, paged_query},
-    response::{Envelope, Result, ok, page},
+    response::{Envelope, Result, ok, page, written},
     views::trigger::{
         FiringView, PutTrigger, ScheduleView, TriggerName, TriggersView, UpdateTrigger, workflow_trigger,
     },
@@ -61,7 +61,8 @@ async fn put(
 
 /// Pauses or resumes a schedule, whether an agent, a product or a person has it. Resuming needs the scope `agents:invoke`
 /// as well. Times that pass while it is paused are
-/// not fired later, and runs that it started go on. A schedule that is saved again stays paused.
+/// not fired later, and runs that it started go on. A schedule that is saved again stays paused. Without the scope
+/// `agents:read`, the answer has only what identifies the schedule.
 #[utoipa::path(
     patch, path = "/api/admin/triggers/{name}", tag = "triggers", operation_id = "updateTrigger",
     params(("name" = String, Path, description = "The name or the id of a schedule, or the name of its agent")),
@@ -70,12 +71,13 @@ async fn put(
 )]
 async fn update(
     State(app): State<App>,
+    caller: Caller,
     AsActor(actor): AsActor,
     Path(name): Path<String>,
     Json(body): Json<UpdateTrigger>,
 ) -> Result<ScheduleView> {
     let (schedule, agent) = app.executor.set_schedule_enabled(actor, name, body.enabled).await?;
-    ok(ScheduleView::new(schedule, agent))
+    written(&caller, AgentsRead, ok(ScheduleView::new(schedule, agent)))
 }
 
 /// Deletes a trigger that starts a workflow. Workflows that it started go on. Triggers of agents and products are
