@@ -155,6 +155,41 @@ it('asks before Back, the palette or a link discards what was typed', async () =
   await context.close()
 })
 
+it('stays at the page when Back is pressed again while it asks', async () => {
+  const { page, context, misbehaviour } = await visit(desk.browser, desk.server)
+  const question = page.getByRole('dialog', { name: 'Discard what you wrote?' })
+  const name = page.getByLabel('Name', { exact: true })
+  const links = page.getByRole('navigation').first()
+  await page.goto(`${desk.server.url}/runs`)
+  await links.getByRole('link', { name: 'Agents' }).click()
+  await page.getByRole('button', { name: 'Create an agent' }).first().click()
+  await name.fill('half-a-name')
+  const address = page.url()
+  const press = (...steps: number[]) =>
+    page.evaluate(async (all) => {
+      for (const step of all) {
+        history.go(step)
+        await new Promise((resolve) => setTimeout(resolve, 100))
+      }
+    }, steps)
+  await press(-1, -1)
+  await question.getByRole('button', { name: 'Keep as it is' }).click()
+  await question.waitFor({ state: 'detached' })
+  await page.waitForURL(address)
+  // Forward takes the question away again.
+  await press(-1, 1)
+  await question.waitFor({ state: 'detached' })
+  expect(page.url()).toBe(address)
+  expect(await name.inputValue()).toBe('half-a-name')
+  // Both steps are gone when it is discarded.
+  await press(-1, -1)
+  await question.getByRole('button', { name: 'Discard' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Runs' }).waitFor()
+  expect(new URL(page.url()).pathname).toBe('/runs')
+  misbehaviour.check()
+  await context.close()
+})
+
 it('keeps the reason of a request while another one is read, and closes the form without its text', async () => {
   const [one, other] = [await ask(desk.server, 'vendor-cleanup', 'Remove vendors without orders.'), await ask(desk.server, 'payments-clerk', 'Release the payment of invoice NW-2026-04.')]
   const { page, context, misbehaviour } = await desk.open(one!.id, [404])

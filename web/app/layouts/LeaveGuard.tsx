@@ -1,5 +1,5 @@
-import { useBlocker } from '@tanstack/react-router'
-import { type ComponentType, lazy, Suspense, useEffect } from 'react'
+import { useBlocker, useRouter } from '@tanstack/react-router'
+import { type ComponentType, lazy, Suspense, useEffect, useRef } from 'react'
 import { askToDiscard, hasUnsaved, useHasUnsaved, useQuestion } from '~/hooks/use-unsaved'
 
 type Props = { onAnswer: (isDiscarded: boolean) => void }
@@ -17,6 +17,8 @@ const LeaveDialog = lazy<ComponentType<Props>>(() => load().catch(() => ({ defau
 export function LeaveGuard() {
   const isNeeded = useHasUnsaved()
   const question = useQuestion()
+  const { history: pages } = useRouter()
+  const moves = useRef(0)
   // The question may be needed when the server is away.
   useEffect(() => {
     if (isNeeded) void load().catch(() => undefined)
@@ -29,7 +31,16 @@ export function LeaveGuard() {
       // A dialog leads to other pages itself when it is done, which is no way to lose its text.
       const isHistory = action === 'BACK' || action === 'FORWARD' || action === 'GO'
       if (!(isElsewhere && hasUnsaved('page')) && !(isHistory && hasUnsaved('dialog'))) return false
-      return !(await askToDiscard())
+      if (!isHistory) return !(await askToDiscard())
+      const move = ++moves.current
+      // Back and then Forward: the browser is where the page is.
+      if (history.state?.__TSR_index === pages.location.state.__TSR_index) {
+        question?.(false)
+        return false
+      }
+      const isDiscarded = await askToDiscard()
+      // Back was pressed again meanwhile. That question knows the whole way, and this one must not go part of it.
+      return move === moves.current ? !isDiscarded : new Promise<never>(() => {})
     },
   })
   return (
