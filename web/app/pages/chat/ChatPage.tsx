@@ -61,7 +61,7 @@ export function ChatPage() {
               {(ids) => <Select {...ids} value={chosen?.name ?? SEARCH} onChange={(event) => change({ agent: event.target.value })} options={[...agents.map(({ name }) => ({ value: name, label: name })), { value: SEARCH, label: 'Search, without an agent' }]} />}
             </Field>
             {/* Before the agents are known, a message would go to none of them. */}
-            {known.isLoading ? <SkeletonRows rows={2} /> : <Composer label="Message" placeholder="Write a message" isSending={send.isPending} onEdit={() => forgetSent(name)} onSend={(message) => send.mutateAsync(message)} />}
+            {known.isLoading ? <SkeletonRows rows={2} /> : <Composer label="Message" draft="first message" placeholder="Write a message" isSending={send.isPending} onEdit={() => forgetSent(name)} onSend={(message) => send.mutateAsync(message)} />}
             <InlineError error={send.error} hint={chosen ? undefined : adviceForSearch(send.error)} />
             {agents.length === 0 && known.isSuccess && (
               <p className="text-center text-text-2">

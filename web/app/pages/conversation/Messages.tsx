@@ -5,6 +5,7 @@ import { useCallback, useState } from 'react'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import { useScope } from '~/api/session'
+import { forgetDrafts, hasDraft } from '~/hooks/use-draft'
 import { Rehearsal, Status } from '~/ui/Badge'
 import { Button, IconButton } from '~/ui/Button'
 import { CopyButton } from '~/ui/CopyButton'
@@ -24,9 +25,15 @@ const WANTED = 'rounded-md outline-2 outline-offset-4 outline-accent'
 
 /** A message of a person, with its branches and a pencil that begins another. */
 export function Question({ shown: { message, siblings, position }, isWanted, onSwitch, onEdit, isBusy, disabledReason }: QuestionProps) {
-  const [isEditing, setEditing] = useState(false)
+  const draft = `${message.conversationId} ${message.id}`
+  const [isEditing, setEditing] = useState(() => hasDraft(draft))
   if (isEditing) {
-    return <Composer label="Edit the message" placeholder="Your message" initial={message.content} autoFocus isSending={isBusy} sendLabel="Send as a branch" onCancel={() => setEditing(false)} onSend={(text) => onEdit(text).then(() => setEditing(false))} />
+    const cancel = () => {
+      forgetDrafts(draft)
+      setEditing(false)
+    }
+    // Whoever returns to a message that is half edited has the focus where other pages have it.
+    return <Composer label="Edit the message" placeholder="Your message" initial={message.content} draft={draft} autoFocus={!hasDraft(draft)} isSending={isBusy} sendLabel="Send as a branch" onCancel={cancel} onSend={(text) => onEdit(text).then(() => setEditing(false))} />
   }
   return (
     <article id={`message-${message.id}`} aria-label="Message" aria-current={isWanted || undefined} className={classes('group ml-auto w-fit max-w-[85%]', isWanted && WANTED)}>
