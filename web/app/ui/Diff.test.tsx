@@ -1,7 +1,9 @@
 import { act } from 'react'
 import { createRoot } from 'react-dom/client'
+import { renderToStaticMarkup } from 'react-dom/server'
 import { expect, it, vi } from 'vitest'
 import { Diff } from './Diff'
+import { GivenUp } from './DiffLines'
 
 vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true)
 
@@ -18,4 +20,10 @@ it('folds unchanged lines until they are wanted, and marks what changed without 
   act(() => button.click())
   expect([button.textContent, button.getAttribute('aria-expanded')]).toEqual(['Hide 20 unchanged lines', 'true'])
   expect(root.textContent).toContain('rule 3"')
+})
+
+it('says that comparing was given up where too many lines differ', () => {
+  const line = { kind: 'added', text: 'new' } as const
+  expect(renderToStaticMarkup(<GivenUp lines={[line, { ...line, isWhole: true }]} />)).toContain('Too many lines differ')
+  expect(renderToStaticMarkup(<GivenUp lines={[line]} />)).toBe('')
 })

@@ -1,7 +1,7 @@
 import { Fragment } from 'react'
 import { classes } from '~/util/classes'
 import { asText, diffLines } from '~/util/diff'
-import { LineText, useFolded } from './DiffLines'
+import { GivenUp, LineText, useFolded } from './DiffLines'
 
 const LOOK = { same: 'text-text-2', added: 'bg-ok-soft text-ok', removed: 'bg-fail-soft text-fail' }
 const SIGN = { same: ' ', added: '+', removed: '−' }
@@ -21,6 +21,7 @@ export function Diff({ before, after, label = 'Changes' }: { before: unknown; af
     // The region scrolls, so it can have the focus.
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <div role="region" aria-label={label} tabIndex={0} className="max-h-120 overflow-auto rounded-md border border-line bg-surface py-1 font-mono text-xs leading-5">
+      <GivenUp lines={lines} />
       {parts.map((part) => (
         <Fragment key={part.key}>
           {part.button}

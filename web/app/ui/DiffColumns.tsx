@@ -3,7 +3,7 @@ import { useMinWidths } from '~/hooks/use-min-width'
 import { classes } from '~/util/classes'
 import { asText, diffLines, pairLines } from '~/util/diff'
 import { Diff } from './Diff'
-import { LineText, useFolded } from './DiffLines'
+import { GivenUp, LineText, useFolded } from './DiffLines'
 
 const CELL = 'min-h-5 px-2 whitespace-pre-wrap break-words'
 
@@ -16,7 +16,8 @@ export function DiffColumns(props: Props) {
 }
 
 function Columns({ before, after, heads, label }: Props) {
-  const rows = pairLines(diffLines(asText(before), asText(after)))
+  const lines = diffLines(asText(before), asText(after))
+  const rows = pairLines(lines)
   const parts = useFolded(rows, (row) => row.isSame, (row, index) => (
     <tr key={index} className="align-top">
       <td className={classes(CELL, row.isSame ? 'text-text-2' : row.before && 'bg-fail-soft text-fail')}>
@@ -34,6 +35,7 @@ function Columns({ before, after, heads, label }: Props) {
     // The region scrolls, so it can have the focus.
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <div role="region" aria-label={label} tabIndex={0} className="max-h-120 overflow-auto rounded-md border border-line bg-surface">
+      <GivenUp lines={lines} />
       <table className="w-full min-w-128 table-fixed border-collapse font-mono text-xs leading-5">
         <thead className="sticky top-0 bg-surface font-sans">
           <tr className="border-b border-line text-left text-text-2">

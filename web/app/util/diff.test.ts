@@ -14,6 +14,30 @@ it('shows the fewest changed lines', () => {
   expect(text('a', '')).toBe('-a')
 })
 
+it('compares long texts, and says where it gives up', () => {
+  const lines = Array.from({ length: 3000 }, (_, index) => `line ${index}`)
+  const after = lines.map((line, index) => (index % 7 === 0 ? `new ${line}` : line)).filter((_, index) => index % 13 !== 0)
+  const diff = diffLines(lines.join('\n'), after.join('\n'))
+  const count = (kind: DiffLine['kind']) => diff.filter((line) => line.kind === kind).length
+  expect([count('same'), count('removed'), count('added')]).toEqual([2373, 627, 396])
+  expect(diff.some(({ isWhole }) => isWhole)).toBe(false)
+  const other = lines.map((line) => `other ${line}`)
+  const whole = diffLines(['first', ...lines, 'last'].join('\n'), ['first', ...other, 'last'].join('\n'))
+  expect(whole.map(({ kind, isWhole }) => `${kind}${isWhole ? ' whole' : ''}`)).toEqual(['same', ...lines.map(() => 'removed whole'), ...other.map(() => 'added whole'), 'same'])
+  expect(diffLines('', Array(9000).fill('new').join('\n')).some(({ isWhole }) => isWhole)).toBe(false)
+})
+
+it('keeps both texts, whatever they are', () => {
+  let seed = 1
+  const random = (most: number) => (seed = (seed * 48_271) % 2_147_483_647) % most
+  for (let round = 0; round < 300; round++) {
+    const [before, after] = [0, 1].map(() => Array.from({ length: 1 + random(9) }, () => 'abc'[random(3)]).join('\n')) as [string, string]
+    const diff = diffLines(before, after)
+    const side = (other: string) => diff.filter(({ kind }) => kind !== other).map((line) => line.text).join('\n')
+    expect([side('added'), side('removed')]).toEqual([before, after])
+  }
+})
+
 it('puts what was removed beside what was added in its place', () => {
   const pairs = (before: string, after: string) => pairLines(diffLines(before, after)).map((row) => `${row.before?.text ?? ''}|${row.after?.text ?? ''}|${row.isSame}`)
   expect(pairs('a\nb\nc', 'a\nx\ny\nc')).toEqual(['a|a|true', 'b|x|false', '|y|false', 'c|c|true'])

@@ -8,12 +8,13 @@ export const asText = (value: unknown) => (typeof value === 'string' ? value : j
 
 /** A part of a line, and whether only this line of the two has it. */
 export type DiffWord = { text: string; isChanged: boolean }
-export type DiffLine = { kind: 'same' | 'added' | 'removed'; text: string; words?: DiffWord[] }
+/** `isWhole` says that comparing was given up: all lines from the first to the last difference are removed, and added. */
+export type DiffLine = { kind: 'same' | 'added' | 'removed'; text: string; words?: DiffWord[]; isWhole?: true }
 
-/** Beyond this many pairs of lines the middle is shown as removed and added, because comparing it would take too long. */
-const MAX_PAIRS = 4_000_000
+/** Beyond this many changed lines, comparing is given up: its time and memory grow with the square of them. */
+const MAX_LINES = 3000
 /** The same for the words of one pair of lines; there may be many pairs. */
-const MAX_WORD_PAIRS = 250_000
+const MAX_WORDS = 500
 
 /** The shortest list of removed and added lines that turns one text into the other, with the words that changed within a line. */
 export function diffLines(before: string, after: string): DiffLine[] {
@@ -25,7 +26,10 @@ export function diffLines(before: string, after: string): DiffLine[] {
   let end = 0
   while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++
   const same = (text: string): DiffLine => ({ kind: 'same', text })
-  const middle = diffMiddle(a.slice(start, a.length - end), b.slice(start, b.length - end))
+  const [removed, added] = [a.slice(start, a.length - end), b.slice(start, b.length - end)]
+  const isWhole = (removed.length > 0 && added.length > 0) || undefined
+  const all = (kind: DiffLine['kind'], texts: string[]) => texts.map((text): DiffLine => ({ kind, text, isWhole }))
+  const middle = (isWhole && diffMiddle(removed, added, MAX_LINES)) ?? [...all('removed', removed), ...all('added', added)]
   return [...a.slice(0, start).map(same), ...markWords(middle), ...a.slice(a.length - end).map(same)]
 }
 
@@ -46,8 +50,8 @@ const WORD = /[\p{L}\p{N}_]+|\s+|./gu
 /** Two lines as words. Lines that have less than a half in common are other lines: marks would hide what they say. */
 function diffWords(before: string, after: string): [DiffWord[], DiffWord[]] | [] {
   const [a, b] = [before.match(WORD) ?? [], after.match(WORD) ?? []]
-  if (a.length * b.length > MAX_WORD_PAIRS) return []
-  const words = diffMiddle(a, b)
+  const words = diffMiddle(a, b, MAX_WORDS)
+  if (!words) return []
   const common = words.reduce((sum, { kind, text }) => sum + (kind === 'same' ? text.trim().length : 0), 0)
   if (common * 2 < Math.min(...[before, after].map((line) => line.replace(/\s/g, '').length))) return []
   const side = (other: DiffLine['kind']) => {
@@ -63,30 +67,40 @@ function diffWords(before: string, after: string): [DiffWord[], DiffWord[]] | []
   return [side('added'), side('removed')]
 }
 
-function diffMiddle(a: string[], b: string[]): DiffLine[] {
-  const removed = (text: string): DiffLine => ({ kind: 'removed', text })
-  const added = (text: string): DiffLine => ({ kind: 'added', text })
-  if (a.length * b.length > MAX_PAIRS || a.length === 0 || b.length === 0) return [...a.map(removed), ...b.map(added)]
-  // common[i][j] is the length of the longest common subsequence of a from i and b from j.
-  const width = b.length + 1
-  const common = new Uint32Array((a.length + 1) * width)
-  for (let i = a.length - 1; i >= 0; i--) {
-    for (let j = b.length - 1; j >= 0; j--) {
-      common[i * width + j] = a[i] === b[j] ? common[(i + 1) * width + j + 1]! + 1 : Math.max(common[(i + 1) * width + j]!, common[i * width + j + 1]!)
+/**
+ * The fewest changes that turn one list into the other, by the algorithm of Myers ("An O(ND) difference algorithm"): its
+ * work grows with what differs, not with what there is. Undefined if there are more changes than `most`.
+ */
+function diffMiddle(a: string[], b: string[], most: number): DiffLine[] | undefined {
+  const limit = Math.min(most, a.length + b.length)
+  // How far in `a` a path gets on each diagonal, which is the place in `a` less the place in `b`, with `count` changes.
+  const reach = new Int32Array(2 * limit + 3)
+  const before: Int32Array[] = []
+  const comesDown = (k: number, count: number, at: (k: number) => number) => k === -count || (k !== count && at(k - 1) < at(k + 1))
+  const at = (k: number) => reach[k + limit + 1]!
+  for (let count = 0; count <= limit; count++) {
+    before.push(reach.slice(limit - count, limit + count + 3))
+    for (let k = -count; k <= count; k += 2) {
+      let i = comesDown(k, count, at) ? at(k + 1) : at(k - 1) + 1
+      while (i < a.length && i - k < b.length && a[i] === b[i - k]) i++
+      reach[k + limit + 1] = i
+      if (i >= a.length && i - k >= b.length) return pathBack(count)
     }
   }
-  const lines: DiffLine[] = []
-  let i = 0
-  let j = 0
-  while (i < a.length && j < b.length) {
-    if (a[i] === b[j]) {
-      lines.push({ kind: 'same', text: a[i]! })
-      i++
-      j++
-    } else if (common[(i + 1) * width + j]! >= common[i * width + j + 1]!) lines.push(removed(a[i++]!))
-    else lines.push(added(b[j++]!))
+  return undefined
+
+  function pathBack(found: number): DiffLine[] {
+    const lines: DiffLine[] = []
+    let [i, j] = [a.length, b.length]
+    for (let count = found; count >= 0; count--) {
+      const then = (k: number) => before[count]![k + count + 1]!
+      const isAdded = comesDown(i - j, count, then)
+      const start = count === 0 ? 0 : isAdded ? then(i - j + 1) : then(i - j - 1) + 1
+      for (; i > start; j--) lines.push({ kind: 'same', text: a[--i]! })
+      if (count > 0) lines.push(isAdded ? { kind: 'added', text: b[--j]! } : { kind: 'removed', text: a[--i]! })
+    }
+    return lines.reverse()
   }
-  return [...lines, ...a.slice(i).map(removed), ...b.slice(j).map(added)]
 }
 
 export type DiffRow = { before: DiffLine | undefined; after: DiffLine | undefined; isSame: boolean }
