@@ -45,7 +45,7 @@ const CHANGED_MEANWHILE: ReadonlySet<string> = new Set(['version_conflict', 'alr
 /** What a person can do about a failure. */
 export function advice(error: unknown): string {
   if (!(error instanceof ApiError)) return 'Reload the page. If it happens again, report it with the steps that led here.'
-  if (error.status === 0) return 'Check that the server runs and that this browser can reach it. The page tries again by itself.'
+  if (error.status === 0) return 'Check that the server runs and that this browser can reach it.'
   if (error.status === 403) return 'Log in with a token that has the scope, or ask whoever manages the tokens.'
   if (error.status === 404) return 'It may have been deleted, or it belongs to another project.'
   if (error.code === 'no_model') return 'Start the server with a key for a model, or give the agent a model that the server has a key for.'

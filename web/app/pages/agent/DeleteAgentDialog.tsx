@@ -14,7 +14,7 @@ export function DeleteAgentDialog({ agent, disabledReason, onClose }: { agent: A
     mutationFn: () => unwrap(api.DELETE('/api/admin/agents/{agentId}', { params: { path: { agentId: agent.id } } })),
     onSuccess: () => {
       toast(`The agent ${agent.name} was deleted.`)
-      void navigate({ to: '/agents' })
+      void navigate({ to: '/agents', replace: true })
       void client.invalidateQueries({ queryKey: keys.agents })
     },
   })

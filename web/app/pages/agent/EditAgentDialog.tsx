@@ -35,7 +35,7 @@ export function EditAgentDialog({ agent, disabledReason: refused, onClose }: { a
       void client.invalidateQueries({ queryKey: keys.agents })
       void client.invalidateQueries({ queryKey: ['agent'] })
       if (saved.name === opened.name) onClose()
-      else void navigate({ to: '/agents/$agentId', params: { agentId: saved.name } })
+      else void navigate({ to: '/agents/$agentId', params: { agentId: saved.name }, replace: true })
     },
   })
   const disabledReason = refused ?? whyNotSaved(draft, broken, taken) ?? (count === 0 ? 'Nothing was changed yet.' : undefined)

@@ -37,7 +37,7 @@ export function TriggerDialog({ agent, disabledReason: refused, onClose }: { age
     onSuccess: ({ runId }) => {
       toast(`${agent.name} was started.`)
       void client.invalidateQueries({ queryKey: keys.runs })
-      void navigate({ to: '/runs/$runId', params: { runId } })
+      void navigate({ to: '/runs/$runId', params: { runId }, replace: true })
     },
   })
   const disabledReason = refused ?? (!input.trim() ? 'Say what the agent has to do.' : isBroken ? 'Correct the JSON first.' : undefined)

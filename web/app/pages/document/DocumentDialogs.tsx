@@ -21,7 +21,7 @@ export function DeleteDocumentDialog({ document, disabledReason, onClose }: Prop
     mutationFn: () => unwrap(api.DELETE('/api/documents/{id}', { params: { path: { id: document.id } } })),
     onSuccess: async () => {
       toast(`${document.title} was deleted.`)
-      await navigate({ to: '/documents' })
+      await navigate({ to: '/documents', replace: true })
       void client.invalidateQueries({ queryKey: keys.documents })
     },
   })

@@ -65,7 +65,7 @@ export function McpServerPage() {
     mutationFn: () => unwrap(api.DELETE('/api/admin/mcp-servers/{id}', { params: { path } })),
     onSuccess: () => {
       toast(`The server ${name} was removed.`)
-      void navigate({ to: '/mcp-servers' })
+      void navigate({ to: '/mcp-servers', replace: true })
       void client.invalidateQueries({ queryKey: keys.mcpServers })
     },
   })

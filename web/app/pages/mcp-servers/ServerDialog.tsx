@@ -37,7 +37,7 @@ export function ServerDialog({ server, disabledReason, onClose }: { server?: Ser
       void client.invalidateQueries({ queryKey: keys.mcpServers })
       void client.invalidateQueries({ queryKey: ['mcp-server'] })
       if (server && saved.name === server.name) onClose()
-      else void navigate({ to: '/mcp-servers/$name', params: { name: saved.name } })
+      else void navigate({ to: '/mcp-servers/$name', params: { name: saved.name }, replace: true })
     },
   })
   const text = (field: 'name' | 'description' | 'url' | 'command' | 'timeoutSeconds', label: string, hint?: string, placeholder?: string) => (

@@ -69,7 +69,7 @@ export function DemoDialog({ disabledReason, onClose }: { disabledReason: string
   // What an earlier dialog read is forgotten: the demo may have been played since, and is played once in a project.
   const state = useQuery({ queryKey: ['demo-plans'], enabled: disabledReason === undefined, staleTime: 0, gcTime: 0, queryFn: ({ signal }) => readState(signal) })
   const { plans = [], played } = state.data ?? {}
-  const show = (workflowId: string) => void navigate({ to: '/workflows/$workflowId', params: { workflowId } })
+  const show = (workflowId: string) => void navigate({ to: '/workflows/$workflowId', params: { workflowId }, replace: true })
   const start = useMutationOnce({
     mutationFn: () => startDemo(plans, key),
     onSuccess: ({ workflowId }) => {

@@ -84,7 +84,7 @@ function UninstallDialog({ name, disabledReason, onClose }: { name: string; disa
     mutationFn: () => send(false),
     onSuccess: () => {
       toast(`${name} was uninstalled.`)
-      void navigate({ to: '/products' })
+      void navigate({ to: '/products', replace: true })
       void client.invalidateQueries({ queryKey: keys.products })
       void client.invalidateQueries({ queryKey: keys.agents })
     },

@@ -27,7 +27,7 @@ export function ResumeDialog({ run, disabledReason, onClose }: { run: RunDetail;
       toast('The run goes on in a new run.')
       void client.invalidateQueries({ queryKey: keys.run(run.id) })
       onClose()
-      void navigate({ to: '/runs/$runId', params: { runId: started.runId } })
+      void navigate({ to: '/runs/$runId', params: { runId: started.runId }, replace: true })
     },
   })
   return (

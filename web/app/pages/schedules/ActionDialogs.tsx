@@ -34,8 +34,8 @@ export function RunNowDialog({ trigger, disabledReason, onClose }: Props) {
     },
     onSuccess: (started) => {
       toast(`${trigger.title} was started.`)
-      if ('runId' in started) void navigate({ to: '/runs/$runId', params: { runId: started.runId } })
-      else void navigate({ to: '/workflows/$workflowId', params: { workflowId: started.workflowId } })
+      if ('runId' in started) void navigate({ to: '/runs/$runId', params: { runId: started.runId }, replace: true })
+      else void navigate({ to: '/workflows/$workflowId', params: { workflowId: started.workflowId }, replace: true })
     },
   })
   return (

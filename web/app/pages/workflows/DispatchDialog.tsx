@@ -44,7 +44,7 @@ export function DispatchDialog({ disabledReason, onClose }: { disabledReason: st
     onSuccess: ({ workflowId }) => {
       toast('The workflow was dispatched.')
       void client.invalidateQueries({ queryKey: keys.workflows })
-      void navigate({ to: '/workflows/$workflowId', params: { workflowId }, search: {} })
+      void navigate({ to: '/workflows/$workflowId', params: { workflowId }, search: {}, replace: true })
     },
   })
   const set = (change: Partial<Draft>) => {
