@@ -7,6 +7,7 @@ use emergent_testkit::{
 use serde_json::json;
 
 use crate::{
+    approval_candidates::statuses_of,
     approvals::next_request,
     common::{Client, Server},
 };
@@ -98,6 +99,57 @@ both_engines! {
                 }
                 client.get(&format!("/api/graph/objects/{keep}")).await.is(200);
             }
+        }
+    }
+
+    async fn a_rule_that_allows_a_key_does_not_match_what_had_no_key_before(db: TestDb) {
+        let model = ScriptedModel::default();
+        let server = Server::with_models(&db, 1_024, model.models()).await;
+        let _runner = server.drive();
+        let client = server.admin();
+        let tools = ["entities_create", "entities_update", "entities_delete", "entities_restore"];
+        for (agent, rule) in [
+            ("eq", json!({ "op": "eq", "value": "Note/draft" })),
+            ("in", json!({ "op": "in", "value": ["Note/draft"] })),
+            ("ne", json!({ "op": "ne", "value": "Note/draft" })),
+        ] {
+            let made = client.post("/api/graph/objects", json!({ "type": "Note", "properties": {} })).await;
+            let kept = made.is(201)["id"].as_str().unwrap().to_owned();
+            let condition = json!({ "path": "id", "op": rule["op"], "value": rule["value"] });
+            let first = if agent == "ne" { "deny" } else { "allow" };
+            let last = if agent == "ne" { "allow" } else { "deny" };
+            let rules = json!([
+                { "tools": ["entities_delete"], "when": [condition], "action": first },
+                { "tools": ["entities_delete"], "action": last },
+            ]);
+            client.agent(agent, json!({ "tools": tools, "approvals": rules })).await;
+            let delete = |id: &str| ("entities_delete", json!({ "id": id }));
+            let statuses = statuses_of((&client, &model), agent, [
+                delete(&kept),
+                ("entities_update", json!({ "id": kept, "key": "draft" })),
+                delete("Note/draft"),
+                ("entities_update", json!({ "id": kept, "key": null })),
+                delete(&kept),
+            ]).await;
+            assert_eq!(statuses, ["error", "completed", "error", "completed", "error"], "{agent}");
+            client.get(&format!("/api/graph/objects/{kept}")).await.is(200);
+
+            // What was created with the key is what the rule means, also in the same answer, and after it was deleted.
+            client.object("Note", "draft", json!({})).await;
+            let create = ("entities_create", json!({ "type": "Note", "key": "draft", "properties": {} }));
+            let restore = ("entities_restore", json!({ "id": "Note/draft" }));
+            let statuses = statuses_of((&client, &model), agent, [
+                ("entities_update", json!({ "id": "Note/draft", "properties": { "text": "new" } })),
+                delete("Note/draft"),
+                restore,
+                delete("Note/draft"),
+            ]).await;
+            assert_eq!(statuses, ["completed"; 4], "{agent}");
+            let answer = calls(create.0, create.1).and(calls("entities_delete", json!({ "id": "Note/draft" })));
+            model.add(agent, [answer, says("Done.")]);
+            let run = client.run_to_end(agent, "go").await;
+            let statuses = call_statuses(&client, agent, run["id"].as_str().unwrap()).await;
+            assert_eq!(statuses, ["completed"; 2], "{agent}");
         }
     }
 

@@ -1,7 +1,6 @@
-//! A rule holds for a call however its input is written, and deciding about one project's calls does not keep the others
-//! waiting.
+//! A rule holds for a call however its input is written.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use emergent_testkit::{
     both_engines,
@@ -46,57 +45,6 @@ async fn statuses_in_task(
 }
 
 both_engines! {
-    async fn a_rule_that_allows_a_key_does_not_match_what_had_no_key_before(db: TestDb) {
-        let model = ScriptedModel::default();
-        let server = Server::with_models(&db, 1_024, model.models()).await;
-        let _runner = server.drive();
-        let client = server.admin();
-        let tools = ["entities_create", "entities_update", "entities_delete", "entities_restore"];
-        for (agent, rule) in [
-            ("eq", json!({ "op": "eq", "value": "Note/draft" })),
-            ("in", json!({ "op": "in", "value": ["Note/draft"] })),
-            ("ne", json!({ "op": "ne", "value": "Note/draft" })),
-        ] {
-            let made = client.post("/api/graph/objects", json!({ "type": "Note", "properties": {} })).await;
-            let kept = made.is(201)["id"].as_str().unwrap().to_owned();
-            let condition = json!({ "path": "id", "op": rule["op"], "value": rule["value"] });
-            let first = if agent == "ne" { "deny" } else { "allow" };
-            let last = if agent == "ne" { "allow" } else { "deny" };
-            let rules = json!([
-                { "tools": ["entities_delete"], "when": [condition], "action": first },
-                { "tools": ["entities_delete"], "action": last },
-            ]);
-            client.agent(agent, json!({ "tools": tools, "approvals": rules })).await;
-            let delete = |id: &str| ("entities_delete", json!({ "id": id }));
-            let statuses = statuses_of((&client, &model), agent, [
-                delete(&kept),
-                ("entities_update", json!({ "id": kept, "key": "draft" })),
-                delete("Note/draft"),
-                ("entities_update", json!({ "id": kept, "key": null })),
-                delete(&kept),
-            ]).await;
-            assert_eq!(statuses, ["error", "completed", "error", "completed", "error"], "{agent}");
-            client.get(&format!("/api/graph/objects/{kept}")).await.is(200);
-
-            // What was created with the key is what the rule means, also in the same answer, and after it was deleted.
-            client.object("Note", "draft", json!({})).await;
-            let create = ("entities_create", json!({ "type": "Note", "key": "draft", "properties": {} }));
-            let restore = ("entities_restore", json!({ "id": "Note/draft" }));
-            let statuses = statuses_of((&client, &model), agent, [
-                ("entities_update", json!({ "id": "Note/draft", "properties": { "text": "new" } })),
-                delete("Note/draft"),
-                restore,
-                delete("Note/draft"),
-            ]).await;
-            assert_eq!(statuses, ["completed"; 4], "{agent}");
-            let answer = calls(create.0, create.1).and(calls("entities_delete", json!({ "id": "Note/draft" })));
-            model.add(agent, [answer, says("Done.")]);
-            let run = client.run_to_end(agent, "go").await;
-            let statuses = call_statuses(&client, agent, run["id"].as_str().unwrap()).await;
-            assert_eq!(statuses, ["completed"; 2], "{agent}");
-        }
-    }
-
     async fn a_rule_holds_for_the_short_and_the_nested_form_of_an_item(db: TestDb) {
         let model = ScriptedModel::default();
         let server = Server::with_models(&db, 1_024, model.models()).await;
@@ -173,56 +121,5 @@ both_engines! {
         let statuses = statuses_of((&client, &model), "allowed", tries).await;
         assert_eq!(statuses[..5], ["completed"; 5]);
         assert_eq!(statuses[5..], ["error", "completed"], "the name stands for the newer version");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deciding_about_the_calls_of_one_project_does_not_keep_the_others_waiting() {
-    let db = emergent_testkit::TestDb::sqlite().await;
-    let model = ScriptedModel::default();
-    let server = Server::with_models(&db, 1_024, model.models()).await;
-    let _runner = server.drive();
-    let client = server.admin();
-    let long = "a".repeat(500);
-    let mut ids = Vec::new();
-    for object in 0..8 {
-        let id = client.object("Note", &format!("{long}{object}"), json!({})).await;
-        for number in 10..59 {
-            let renamed = json!({ "key": format!("{long}{object}{number}") });
-            client.patch(&format!("/api/graph/objects/{id}"), renamed).await.is(200);
-        }
-        ids.push(id);
-    }
-    let condition = |number: usize| json!({ "path": "id", "op": "contains", "value": format!("{}b{number}", "a".repeat(470)) });
-    let rule = |rule: usize| {
-        let when: Vec<Value> = (0..20).map(|number| condition(rule * 20 + number)).collect();
-        json!({ "tools": ["entities_get"], "when": when, "action": "deny" })
-    };
-    let different: Vec<Value> = (0..100).map(rule).collect();
-    let same: Vec<Value> =
-        vec![json!({ "tools": ["entities_get"], "when": vec![condition(0); 20], "action": "deny" }); 100];
-    for (agent, rules, expected) in [("different", different, "error"), ("same", same, "completed")] {
-        client.agent(agent, json!({ "tools": ["entities_get"], "approvals": rules })).await;
-        let call = || calls("entities_get", json!({ "ids": ids, "fields": ["type"] }));
-        model.add(agent, [call().and(call()).and(call()).and(call()), says("Done.")]);
-        let run = client.trigger(agent, "go").await;
-        let mut slowest = Duration::ZERO;
-        loop {
-            let started = Instant::now();
-            let found = client.get(&format!("/api/admin/runs/{run}")).await;
-            slowest = slowest.max(started.elapsed());
-            if !["queued", "running"].contains(&found.is(200)["status"].as_str().unwrap()) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        assert!(slowest < Duration::from_secs(1), "a request took {slowest:?}");
-        assert_eq!(call_statuses(&client, agent, &run).await, [expected; 4], "{agent}");
-        if expected == "error" {
-            let path = format!("/api/admin/agents/{agent}/runs/{run}/tool-calls");
-            let made = client.get(&path).await.is(200).clone();
-            assert_eq!(made[0]["denied"], true, "{made:#}");
-            assert!(made[0].to_string().contains("more than 2000000 steps"), "{made:#}");
-        }
     }
 }

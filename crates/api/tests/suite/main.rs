@@ -11,6 +11,7 @@ mod approval_candidates;
 mod approval_names;
 mod approval_races;
 mod approval_shapes;
+mod approval_steps;
 mod approvals;
 mod audit;
 mod authorisation;
