@@ -109,8 +109,16 @@ fn parse_decision(options: &[String], text: String) -> Result<Value> {
 /// The option that a text stands for, or the text where a discussion takes own words.
 pub fn check_option(options: &[String], text: &str) -> Result<String> {
     let text = option_by_number(options, text).unwrap_or_else(|| text.to_owned());
+    // Whoever types a number where there is a list of options means one of them, and a decision cannot be undone.
+    let is_number = !options.is_empty() && text.trim().parse::<u64>().is_ok();
     match find_option(options, &text) {
         Some(option) => Ok(option.to_owned()),
+        None if takes_own_words(options) && is_number => {
+            let options = quoted(options);
+            let problem =
+                format!("`{}` is not the number of an option: the options are {options}", text.trim());
+            Err(Error::Usage(format!("{problem}; say the outcome in your own words if you want another one")))
+        }
         None if takes_own_words(options) => Ok(text),
         None => {
             let options = quoted(options);
@@ -345,6 +353,9 @@ mod tests {
         let proposal = options(&["accept the last proposal"]);
         assert_eq!(parsed(&proposal, "1"), Ok(json!("accept the last proposal")));
         assert_eq!(parsed(&proposal, "Take the second."), Ok(json!("Take the second.")));
+        let beyond = "`7` is not the number of an option: the options are `accept the last proposal`; say the outcome \
+                      in your own words if you want another one";
+        assert_eq!(parsed(&proposal, "7").unwrap_err(), beyond);
         assert_eq!(parsed(&[], "42"), Ok(json!("42")));
         assert_eq!(parsed(&review, r#"{ "option": "APPROVED" }"#), Ok(json!({ "option": "APPROVED" })));
     }
