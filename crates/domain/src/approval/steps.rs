@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-/// A step takes less than a tenth of a microsecond, and ten times as long without optimisation. This many are taken on a thread that serves requests.
+/// This many steps are taken on a thread that serves requests; what needs more is compared in the pool of validations.
 pub const IN_PLACE_STEPS: u64 = 20_000;
 
 /// The most steps that a decision about a call may take. A call that needs more is not made.
