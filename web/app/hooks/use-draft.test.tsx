@@ -1,7 +1,7 @@
 import { act } from 'react'
 import { createRoot } from 'react-dom/client'
 import { expect, it } from 'vitest'
-import { draftsOf, forgetDrafts, hasDraft, hasDrafts, keepDraftsOf, useDraft } from './use-draft'
+import { draftsOf, forgetDrafts, hasDraft, hasDrafts, keepDraftsOf, passDraftsOn, useDraft } from './use-draft'
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true })
 
@@ -55,6 +55,16 @@ it('does not show the texts of one login to the next one', () => {
   keepDraftsOf('a')
   expect(hasDraft('talk')).toBe(true)
   keepDraftsOf('b')
+  expect(hasDraft('talk')).toBe(false)
+})
+
+it('shows the texts of a login that the server ended to the next one', () => {
+  keepDraftsOf('a')
+  write('talk', 'half a question')
+  passDraftsOn()
+  keepDraftsOf('b')
+  expect(hasDraft('talk')).toBe(true)
+  keepDraftsOf('c')
   expect(hasDraft('talk')).toBe(false)
 })
 

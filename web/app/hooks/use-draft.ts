@@ -7,8 +7,15 @@ let owner: string | undefined
 /** The drafts of a login are not for the next one. */
 export function keepDraftsOf(tokenId: string | undefined) {
   if (tokenId === undefined || tokenId === owner) return
-  if (owner !== undefined) drafts.clear()
+  if (owner !== undefined) forgetAllDrafts()
   owner = tokenId
+}
+
+export const forgetAllDrafts = () => drafts.clear()
+
+/** The login has ended without a person who left: whoever logs in next in this window goes on with the drafts. */
+export function passDraftsOn() {
+  owner = undefined
 }
 
 export const hasDraft = (key: string) => drafts.has(key)

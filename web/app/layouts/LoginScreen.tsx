@@ -1,21 +1,21 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
-import { changeSession, logIn } from '~/api/session'
+import { logIn } from '~/api/session'
 import { useTitle } from '~/hooks/use-title'
 import { Button } from '~/ui/Button'
 import { InlineError } from '~/ui/ErrorState'
 import { Field, Input } from '~/ui/Field'
 import { Logo } from './Sidebar'
 
-/** Asks for a token. It is shown in the place of any page, so that the login leads back to it. */
-export function LoginScreen({ why }: { why: string | undefined }) {
+/** Asks for a token. It is shown in the place of any page, so that the login leads back to it. `onDiscard` forgets what was written there. */
+export function LoginScreen({ why, onDiscard }: { why: string | undefined; onDiscard: (() => void) | undefined }) {
   useTitle('Log in')
   const client = useQueryClient()
+  const [isWritten, setWritten] = useState(onDiscard !== undefined)
   const [token, setToken] = useState('')
   const [problem, setProblem] = useState<string>()
   const login = useMutation({
-    mutationFn: logIn,
-    onSuccess: (session) => changeSession(client, session),
+    mutationFn: (value: string) => logIn(client, value),
   })
   const submit = (event: FormEvent) => {
     event.preventDefault()
@@ -33,6 +33,20 @@ export function LoginScreen({ why }: { why: string | undefined }) {
         </p>
       ) : (
         <p className="mt-1 text-text-2">See every agent at work, and step in.</p>
+      )}
+      {isWritten && onDiscard && (
+        <div className="mt-3 flex items-center gap-3 text-text-2">
+          <p>What you wrote is there again for whoever logs in here.</p>
+          <Button
+            size="sm"
+            onClick={() => {
+              setWritten(false)
+              onDiscard()
+            }}
+          >
+            Discard it
+          </Button>
+        </div>
       )}
       <form onSubmit={submit} className="mt-5 space-y-4" noValidate>
         <Field label="Token" problem={problem} hint="The first token is in the file admin-token of the data folder.">

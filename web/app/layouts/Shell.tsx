@@ -7,7 +7,7 @@ import { isMissing } from '~/api/errors'
 import { startEvents } from '~/api/events'
 import { keys } from '~/api/keys'
 import { servedVersion } from '~/api/served-version'
-import { changeSession, logOut, useSession } from '~/api/session'
+import { logOut, useSession } from '~/api/session'
 import { keepDraftsOf } from '~/hooks/use-draft'
 import { collectKey, startTyping, takeTyped } from '~/hooks/typed-ahead'
 import { areShortcutsHeld, isDialogOpen, isTyping, useShortcut } from '~/hooks/use-shortcut'
@@ -136,7 +136,7 @@ export function Shell() {
   const tokenId = session?.tokenId
   const named = useQuery({ queryKey: [...keys.projects, 'named', project, tokenId], enabled: project !== undefined && tokenId !== undefined, retry: false, staleTime: Infinity, queryFn: () => unwrap(api.GET('/api/session')) })
   const isUnknown = isMissing(named.error)
-  keepDraftsOf(tokenId)
+  keepDraftsOf(session?.isOver ? undefined : tokenId)
   useEffect(() => (tokenId ? startEvents(tokenId) : undefined), [tokenId, project])
 
   // The palette is loaded when nothing else is, so that it is there when its keys are pressed; then the pages.
@@ -152,7 +152,7 @@ export function Shell() {
   }, [])
 
   const leave = useCallback(() => {
-    void logOut().then(() => changeSession(client, null))
+    void logOut(client)
   }, [client])
   useActions(
     useMemo(
