@@ -9,7 +9,7 @@ export function isTyping(event: KeyboardEvent): boolean {
 }
 
 /** Whether keys belong to a dialog or a menu, also to the palette that is about to open. */
-export const isDialogOpen = () => isOpening() || document.querySelector('[role=dialog]:not([data-toast]),[role=alertdialog]:not([data-toast]),[role=menu]') !== null
+export const isDialogOpen = () => isOpening() || document.querySelector('[role=dialog],[role=alertdialog],[role=menu]') !== null
 
 // A form that somebody wrote into was closed by something else: the rest of the sentence must not act on the page.
 let isHeld = false
