@@ -22,8 +22,9 @@ it('shows the neighbourhood of an object everywhere', () =>
 it('expands, finds, opens and starts anew with the keyboard alone', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/graph?view=explore`)
-  await page.getByRole('searchbox', { name: 'Start at' }).fill('Card payments')
-  await page.getByRole('button', { name: /Card payments failed/ }).press('Enter')
+  await page.getByRole('combobox', { name: 'Start at' }).fill('Card payments')
+  await page.getByRole('option', { name: /Card payments failed/ }).waitFor()
+  await page.keyboard.press('Enter')
   await page.waitForURL(/from=/)
   await page.locator('[data-picture][data-nodes="3"]').waitFor()
   await page.getByRole('button', { name: 'Expand Payment gateway' }).press('Enter')

@@ -99,9 +99,11 @@ export function useSession(): Login | null | undefined {
   return useQuery(sessionQuery).data
 }
 
+export const lacksScope = (scope: Scope) => `Your token lacks the scope ${scope}.`
+
 /** Whether the login has a scope, and the sentence for a control that is disabled without it. */
 export function useScope(scope: Scope): { allowed: boolean; reason: string | undefined } {
   const session = useSession()
   const allowed = session?.scopes.includes(scope) ?? false
-  return { allowed, reason: allowed ? undefined : `Your token lacks the scope ${scope}.` }
+  return { allowed, reason: allowed ? undefined : lacksScope(scope) }
 }

@@ -1,17 +1,14 @@
 import { Dialog } from '@base-ui/react/dialog'
 import { Search } from 'lucide-react'
-import { useCallback, useId, useRef, useState } from 'react'
+import { useCallback, useRef, useState } from 'react'
 import { takeTyped } from '~/hooks/typed-ahead'
-import { classes } from '~/util/classes'
-import { type Entry, useEntries } from './palette-entries'
+import { useChoice } from '~/hooks/use-choice'
+import { useEntries } from './palette-entries'
 
 /** The palette over pages, actions, agents, runs, workflows and objects. */
 export default function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState('')
-  // By its id, because results that arrive later move the entries. Until a person chooses, it is the first.
-  const [chosen, setChosen] = useState<string>()
   const { entries, isSearching, problem, note } = useEntries(text)
-  const id = useId()
   const field = useRef<HTMLInputElement>(null)
   // As soon as the field is in the document, and before any key press: what was typed meanwhile is its text.
   const takeOver = useCallback((element: HTMLInputElement | null) => {
@@ -21,20 +18,10 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     const typed = takeTyped()
     if (typed) setText((known) => known + typed)
   }, [])
-  const index = Math.max(0, entries.findIndex((entry) => entry.id === chosen))
-
-  const run = (entry: Entry | undefined) => {
-    if (!entry) return
+  const choice = useChoice(entries, (entry) => {
     onClose()
     entry.run()
-  }
-  const onKeyDown = (event: React.KeyboardEvent) => {
-    if (event.key === 'ArrowDown') setChosen(entries[(index + 1) % Math.max(1, entries.length)]?.id)
-    else if (event.key === 'ArrowUp') setChosen(entries[(index - 1 + entries.length) % Math.max(1, entries.length)]?.id)
-    else if (event.key === 'Enter') run(entries[index])
-    else return
-    event.preventDefault()
-  }
+  })
   return (
     <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
       <Dialog.Portal>
@@ -44,23 +31,19 @@ export default function Palette({ onClose }: { onClose: () => void }) {
             <Search aria-hidden size={16} className="text-text-3" />
             <input
               ref={takeOver}
-              role="combobox"
-              aria-expanded
-              aria-controls={`${id}-list`}
-              aria-activedescendant={entries[index] ? `${id}-${index}` : undefined}
+              {...choice.field}
               aria-label="Search or run a command"
-              autoComplete="off"
               placeholder="Pages, actions, agents, runs, workflows, objects…"
               value={text}
               onChange={(event) => {
                 setText(event.target.value)
-                setChosen(undefined)
+                choice.forget()
               }}
-              onKeyDown={onKeyDown}
+              onKeyDown={choice.onKeyDown}
               className="h-12 w-full bg-transparent text-base text-text outline-none placeholder:text-text-3"
             />
           </div>
-          <div id={`${id}-list`} role="listbox" aria-label="Results" className="overflow-auto p-2">
+          <div {...choice.list} aria-label="Results" className="overflow-auto p-2">
             {entries.map((entry, position) => (
               <div key={entry.id}>
                 {entry.group !== entries[position - 1]?.group && (
@@ -68,21 +51,12 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                     {entry.group}
                   </div>
                 )}
-                <div
-                  id={`${id}-${position}`}
-                  role="option"
-                  tabIndex={-1}
-                  aria-selected={position === index}
-                  ref={(element) => {
-                    if (position === index) element?.scrollIntoView({ block: 'nearest' })
-                  }}
-                  onPointerMove={() => setChosen(entry.id)}
-                  onClick={() => run(entry)}
-                  onKeyDown={onKeyDown}
-                  className={classes('flex h-8 cursor-default items-center gap-2 rounded-md px-2', position === index && 'bg-selected')}
-                >
-                  <span className="min-w-0 flex-1 truncate">{entry.label}</span>
-                  {entry.hint && <span className="truncate text-xs text-text-2">{entry.hint}</span>}
+                <div {...choice.entry(entry, position)} className="group flex min-h-8 cursor-default items-center gap-2 rounded-md px-2 py-1 aria-selected:bg-selected">
+                  <span className="min-w-0 flex-1">
+                    <span className="block truncate group-aria-disabled:text-text-3">{entry.label}</span>
+                    {entry.disabledReason && <span className="block text-xs text-text-2">{entry.disabledReason}</span>}
+                  </span>
+                  {entry.hint && <span className="max-w-1/2 truncate text-xs text-text-2">{entry.hint}</span>}
                 </div>
               </div>
             ))}

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { api, unwrap, unwrapPage } from '~/api/client'
 import { agentsQuery, workflowsQuery } from '~/api/queries'
-import { useSession } from '~/api/session'
+import { lacksScope, useSession } from '~/api/session'
 import type { Scope } from '~/api/types'
 import { useDebounced } from '~/hooks/use-debounced'
 import { askToDiscard, hasUnsaved } from '~/hooks/use-unsaved'
@@ -14,7 +14,8 @@ import { titleOf } from '~/util/objects'
 import { shortText } from '~/util/short-text'
 import { PAGES } from './navigation'
 
-export type Entry = { id: string; group: string; label: string; hint?: string; run: () => void }
+/** `disabledReason`: why it cannot be run. */
+export type Entry = { id: string; group: string; label: string; hint?: string; disabledReason?: string | undefined; run: () => void }
 
 const LIMIT = 5
 /** How many workflows are searched: the API lists them, and has no search. */
@@ -23,7 +24,7 @@ const ACTIONS = 'Actions'
 
 /**
  * What every page offers: each entry opens its page with the dialog. An entry has the id of the action that its page
- * registers, which replaces it while that page is shown: what its button refuses is not offered there.
+ * registers, which replaces it while that page is shown: what its button refuses is refused here as well.
  */
 const EVERYWHERE: [id: string, label: string, to: string, search: RawSearch, ...scopes: Scope[]][] = [
   ['workflow-dispatch', 'Dispatch a workflow…', '/workflows', { dispatch: 'new' }, 'agents:read', 'agents:invoke'],
@@ -44,6 +45,9 @@ const matches = (text: string, ...fields: (string | undefined)[]) => {
   const haystack = fields.join(' ').toLowerCase()
   return text.toLowerCase().split(/\s+/).every((word) => haystack.includes(word))
 }
+
+/** What cannot be run is no suggestion. Whoever searches for it learns why. */
+export const isOffered = (text: string, disabledReason: string | undefined) => disabledReason === undefined || text.trim() !== ''
 
 export function useEntries(text: string): { entries: Entry[]; isSearching: boolean; problem: string | undefined; note: string | undefined } {
   const leave = useNavigate()
@@ -71,8 +75,8 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
   const entries: Entry[] = []
   const addActions = (isOfPage: boolean) => {
     for (const action of actions) {
-      const { group = ACTIONS } = action
-      if ((group !== ACTIONS) === isOfPage && matches(text, action.label, action.keywords)) entries.push({ id: action.id, group, label: action.label, run: () => void runAction(action) })
+      const { group = ACTIONS, disabledReason } = action
+      if ((group !== ACTIONS) === isOfPage && isOffered(text, disabledReason) && matches(text, action.label, action.keywords)) entries.push({ id: action.id, group, label: action.label, disabledReason, run: () => void runAction(action) })
     }
   }
   addActions(true)
@@ -80,7 +84,9 @@ export function useEntries(text: string): { entries: Entry[]; isSearching: boole
     if (matches(text, page.label)) entries.push({ id: page.to, group: 'Pages', label: page.label, hint: page.key ? `g ${page.key}` : undefined, run: () => void navigate({ to: page.to }) })
   }
   for (const [id, label, to, search, ...needed] of EVERYWHERE) {
-    if (!isRegistered(id) && needed.every((scope) => scopes.includes(scope)) && matches(text, label, to)) entries.push({ id, group: ACTIONS, label, run: () => void navigate({ to, search }) })
+    const lacking = needed.find((scope) => !scopes.includes(scope))
+    const disabledReason = lacking && lacksScope(lacking)
+    if (!isRegistered(id) && isOffered(text, disabledReason) && matches(text, label, to)) entries.push({ id, group: ACTIONS, label, disabledReason, run: () => void navigate({ to, search }) })
   }
   addActions(false)
   if (ID.test(q)) {

@@ -8,7 +8,7 @@ export type Action = {
   group?: string
   /** Further words that find it. */
   keywords?: string
-  /** Why the button of the page refuses it, as there. The palette offers only what a button would do. */
+  /** Why the button of the page refuses it, as there. The palette then says so to whoever searches for it. */
   disabledReason?: string | undefined
   /** It leaves a dialog that is open, and what was typed in it, as they are. */
   keepsDialog?: true
@@ -37,14 +37,12 @@ export function useActions(actions: readonly Action[]) {
 /** Whether the page that is shown has an action of its own with this id, even if its button refuses it. */
 export const isRegistered = (id: string) => registered.some((action) => action.id === id)
 
-/** The actions that no button of the page refuses. */
 export function useRegisteredActions(): readonly Action[] {
-  const all = useSyncExternalStore(
+  return useSyncExternalStore(
     (listener) => {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
     () => registered,
   )
-  return all.filter(({ disabledReason }) => disabledReason === undefined)
 }
