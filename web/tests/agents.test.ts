@@ -79,6 +79,22 @@ it('creates an agent, shows problems at their fields, and edits it', async () =>
   await context.close()
 })
 
+it('says in the history of a definition who wrote each version', async () => {
+  await all.server.api('POST', '/api/admin/agents', { name: 'letter-sorter', systemPrompt: 'You sort letters.' })
+  const deputy = await all.server.api<{ token: string }>('POST', '/api/tokens', { name: 'Deputy', scopes: ['agents:read', 'agents:write'] })
+  const changed = await fetch(`${all.server.url}/api/admin/agents/letter-sorter`, { method: 'PATCH', headers: { Authorization: `Bearer ${deputy.token}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ systemPrompt: 'You sort letters by date.' }) })
+  expect(changed.ok).toBe(true)
+  const { page, context, misbehaviour } = await visit(all.browser, all.server)
+  await page.goto(`${all.server.url}/agents/letter-sorter?tab=versions`)
+  await page.getByRole('button', { name: /^Version 2\s*Token Deputy/ }).waitFor()
+  const main = page.getByRole('main')
+  await main.locator('strong').getByText('Deputy', { exact: true }).waitFor()
+  await page.getByRole('button', { name: /^Version 1\s*Token / }).click()
+  await main.locator('strong').getByText('Deputy', { exact: true }).waitFor({ state: 'detached' })
+  misbehaviour.check()
+  await context.close()
+})
+
 it('triggers an agent and opens its run', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   await page.goto(`${all.server.url}/agents/researcher`)
@@ -144,7 +160,7 @@ it('asks before Escape or a click beside a dialog discards what was typed', asyn
   await context.close()
 })
 
-it('offers nothing in the palette that a button of the agents refuses', async () => {
+it('suggests nothing in the palette that a button of the agents refuses, and says why to whoever searches for it', async () => {
   await all.server.api('POST', '/api/admin/agents', { name: 'summariser', visibility: 'internal' })
   /** What the palette offers on a page of agents, once the page is there. */
   const offers = async (page: Page, path: string, ready: string) => {
@@ -172,6 +188,29 @@ it('offers nothing in the palette that a button of the agents refuses', async ()
   await reader.page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor()
   expect(await offers(reader.page, '/agents', 'note-cleaner')).toEqual([])
   expect(await offers(reader.page, '/agents/note-cleaner', 'You keep the notes')).toEqual([])
+  const { page: readerPage } = reader
+  await readerPage.keyboard.press('Control+k')
+  await readerPage.keyboard.type('agent')
+  const refused = readerPage.getByRole('option', { name: 'Edit this agent… Your token lacks the scope agents:write.' })
+  await refused.waitFor()
+  await readerPage.getByRole('option', { name: /^Create an agent… Your token lacks/ }).waitFor()
+  expect(await refused.getAttribute('aria-disabled')).toBe('true')
+  // What can be run is chosen first.
+  expect(await readerPage.locator('[role=option][aria-selected=true]').innerText()).toMatch(/^Agents/)
+  for (const theme of ['light', 'dark'] as const) {
+    await readerPage.emulateMedia({ colorScheme: theme })
+    await readerPage.locator(`html[data-theme=${theme}]`).waitFor({ state: 'attached' })
+    for (const [width, height] of [[1280, 800], [390, 844]] as const) {
+      await readerPage.setViewportSize({ width, height })
+      await readerPage.screenshot({ path: `tests/screenshots/palette-refused-${theme}-${width}.png`, animations: 'disabled' })
+    }
+    await expectAccessible(readerPage, `palette with refused actions, ${theme}`)
+  }
+  const address = readerPage.url()
+  await refused.click({ force: true })
+  await readerPage.keyboard.press('Enter')
+  expect(await readerPage.getByRole('combobox').evaluate((field) => field === document.activeElement)).toBe(true)
+  expect([readerPage.url(), await readerPage.getByRole('dialog').count()]).toEqual([address, 1])
   reader.misbehaviour.check()
   await reader.context.close()
 })

@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { api, unwrapAll } from '~/api/client'
 import { keys } from '~/api/keys'
-import type { Schemas } from '~/api/types'
 import { Card } from '~/ui/Card'
 import { Diff } from '~/ui/Diff'
 import { JsonView } from '~/ui/JsonView'
@@ -9,9 +8,7 @@ import { ListEnd } from '~/ui/ListEnd'
 import { Loaded } from '~/ui/Loaded'
 import { RelativeTime } from '~/ui/Values'
 import { classes } from '~/util/classes'
-import { shortId } from '~/util/format'
-
-type Version = Schemas['AgentVersion']
+import { AuthorLine, AuthorName } from '../object/AuthorLine'
 
 /** Every version of a definition, and what the chosen one changed. */
 export function AgentVersions({ agentId, chosen, onChoose }: { agentId: string; chosen: string | undefined; onChoose: (version: string) => void }) {
@@ -32,7 +29,10 @@ export function AgentVersions({ agentId, chosen, onChoose }: { agentId: string; 
                 {items.map((one, at) => (
                   <li key={one.version}>
                     <button type="button" aria-current={at === index || undefined} onClick={() => onChoose(String(one.version))} className={classes('flex w-full justify-between gap-2 px-4 py-1.5 text-left text-sm hover:bg-hover', at === index && 'bg-selected font-medium')}>
-                      <span>Version {one.version}</span>
+                      <span className="min-w-0">
+                        Version {one.version}
+                        <span className="block truncate text-xs font-normal text-text-2"><AuthorName author={one.author} /></span>
+                      </span>
                       <RelativeTime at={one.createdAt} className="text-xs text-text-2" />
                     </button>
                   </li>
@@ -42,7 +42,7 @@ export function AgentVersions({ agentId, chosen, onChoose }: { agentId: string; 
             </Card>
             {version && (
               <Card title={before ? `What version ${version.version} changed` : `Version ${version.version}`}>
-                <p className="mb-3 text-text-2">{author(version)}</p>
+                <p className="mb-3 text-text-2"><AuthorLine author={version.author} /></p>
                 {before ? <Diff key={version.version} before={before.definition} after={version.definition} /> : <JsonView value={version.definition} />}
               </Card>
             )}
@@ -51,10 +51,4 @@ export function AgentVersions({ agentId, chosen, onChoose }: { agentId: string; 
       }}
     </Loaded>
   )
-}
-
-function author({ author: by }: Version): string {
-  if (by.type === 'token') return `Written with the token ${shortId(by.id)}.`
-  if (by.type === 'run') return `Written by the run ${shortId(by.runId)}.`
-  return 'Written by the server, for a product.'
 }

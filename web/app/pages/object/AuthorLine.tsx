@@ -19,15 +19,25 @@ export function AuthorLine({ author }: { author: Author }) {
   )
 }
 
-function TokenAuthor({ id }: { id: string }) {
+/** The same in a few words, without a link. */
+export function AuthorName({ author }: { author: Author }) {
+  const name = useTokenName(author.type === 'token' ? author.id : undefined)
+  return author.type === 'token' ? `Token ${name ?? shortId(author.id)}` : author.type === 'run' ? `Run ${shortId(author.runId)}` : 'The server'
+}
+
+function useTokenName(id: string | undefined): string | undefined {
   const { allowed } = useScope('admin:read')
   const tokens = useQuery({
     queryKey: [...keys.tokens, 'names'],
-    enabled: allowed,
+    enabled: allowed && id !== undefined,
     staleTime: 60_000,
     queryFn: ({ signal }) => unwrapPage(api.GET('/api/tokens', { params: { query: { limit: 100 } }, signal })),
   })
-  const name = tokens.data?.items.find((token) => token.id === id)?.name
+  return tokens.data?.items.find((token) => token.id === id)?.name
+}
+
+function TokenAuthor({ id }: { id: string }) {
+  const name = useTokenName(id)
   return (
     <span className="inline-flex items-center gap-1.5">
       <KeyRound aria-hidden size={14} className="text-text-3" />
