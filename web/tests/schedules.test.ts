@@ -42,6 +42,17 @@ it('says in a narrow window when a schedule fires, and whether it is paused', { 
   await context.close()
 })
 
+it('says in a narrow window when a trigger fired, what became of it and why, over the whole width', { timeout: 120_000 }, async () => {
+  const { page, context, misbehaviour } = await visit(all.browser, all.server, { size: 'narrow' })
+  await page.goto(`${all.server.url}/schedules?firings=refused`)
+  const cell = page.getByRole('table', { name: 'Firings' }).getByRole('row').filter({ hasText: 'Refused' }).first().getByRole('cell').first()
+  expect(await cell.innerText()).toMatch(/rate-watcher\s*An object is created: Rate\s*When: .+\s*Outcome:\s*Refused\s*The model openai\/gpt-5-mini/)
+  const [row, reason] = [await cell.boundingBox(), await cell.getByText('The model', { exact: false }).first().boundingBox()]
+  expect(reason!.width).toBeGreaterThan(row!.width - 40)
+  misbehaviour.check()
+  await context.close()
+})
+
 it('shows names in the reason of a refusal as code, without backticks', { timeout: 120_000 }, async () => {
   const [refused] = await all.server.api<{ reason: string }[]>('GET', '/api/admin/triggers/firings?status=refused')
   expect(refused?.reason).toContain('`openai/gpt-5-mini`')

@@ -42,8 +42,8 @@ export function ListTable<T>({ label, columns, rows, rowKey, current }: { label:
               <td key={column.key} className={classes('px-2 py-2 first:pl-4 last:pr-4', index === 0 ? `wrap-anywhere ${column.className?.includes('min-w-') ? '' : 'min-w-32'}` : 'break-words', column.align === 'end' && 'text-right', column.className)}>
                 {column.cell(row)}
                 {index === 0 && below.map((one) => (
-                  <div key={one.key} className="mt-1 flex gap-1.5 text-xs text-text-2">
-                    <span className="shrink-0">{one.head}:</span> <div className="min-w-0">{one.cell(row)}</div>
+                  <div key={one.key} className="mt-1 text-xs text-text-2">
+                    {one.head}: {one.cell(row)}
                   </div>
                 ))}
               </td>

@@ -16,6 +16,7 @@ import { ListTable } from '~/ui/ListTable'
 import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
 import { WithCode } from '~/ui/WithCode'
+import { capitalised } from '~/util/format'
 import { EVENTS, type Trigger } from './triggers'
 
 type Firing = Schemas['Firing']
@@ -76,7 +77,7 @@ export function FiringsCard({ status, agent, agents, schedules, onChange }: Prop
             rowKey={(one) => one.id}
             columns={[
               { key: 'what', head: 'Trigger', className: 'min-w-32', cell: (one) => <><span className="font-medium wrap-anywhere">{nameOf(one)}</span><p className="text-xs text-text-2">{one.event ? EVENTS[one.event] : 'Schedule'}{one.entityType && `: ${one.entityType}`}</p></> },
-              { key: 'at', head: 'When', className: 'whitespace-nowrap', cell: (one) => <RelativeTime at={one.scheduledAt ?? one.createdAt} className="text-text-2" /> },
+              { key: 'at', head: 'When', from: 'sm', below: true, className: 'whitespace-nowrap', cell: (one) => <RelativeTime at={one.scheduledAt ?? one.createdAt} className="text-text-2" /> },
               { key: 'outcome', head: 'Outcome', from: 'sm', below: true, cell: (one) => <Outcome firing={one} /> },
               { key: 'link', head: 'Started', align: 'end', from: 'sm', cell: (one) => <Started firing={one} /> },
             ]}
@@ -93,7 +94,7 @@ function Outcome({ firing }: { firing: Firing }) {
   return (
     <>
       <Badge tone={tone} icon={<Icon aria-hidden size={12} />}>{label}</Badge>
-      {firing.reason && <p className="mt-1 text-xs wrap-anywhere text-text-2"><WithCode text={RULES[firing.reason] ?? firing.reason} /></p>}
+      {firing.reason && <p className="mt-1 text-xs wrap-anywhere text-text-2"><WithCode text={RULES[firing.reason] ?? capitalised(firing.reason)} /></p>}
       {(firing.runId || firing.workflowId) && <p className="mt-1 text-xs sm:hidden"><Started firing={firing} /></p>}
     </>
   )
@@ -102,5 +103,5 @@ function Outcome({ firing }: { firing: Firing }) {
 function Started({ firing }: { firing: Firing }) {
   if (firing.runId) return <Link to="/runs/$runId" params={{ runId: firing.runId }} className="text-accent-text underline">Run of {firing.agentName}</Link>
   if (firing.workflowId) return <Link to="/workflows/$workflowId" params={{ workflowId: firing.workflowId }} className="text-accent-text underline">Workflow</Link>
-  return <span className="text-text-2">Nothing</span>
+  return <span className="text-text-2">{firing.status === 'pending' ? 'Not yet' : 'Nothing'}</span>
 }

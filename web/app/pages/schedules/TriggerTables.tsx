@@ -107,7 +107,7 @@ export function EventsTable(props: Props) {
 
 /** The state of a schedule, after the switch that pauses it. */
 function State({ schedule, enable }: { schedule: Schedule; enable: ReactNode }) {
-  return <div className="flex items-center gap-2">{enable}<div><StateBadge schedule={schedule} /></div></div>
+  return <div className="inline-flex items-center gap-2 align-middle">{enable}<div><StateBadge schedule={schedule} /></div></div>
 }
 
 function StateBadge({ schedule }: { schedule: Schedule }) {
