@@ -37,8 +37,8 @@ export class ExactNumber {
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
 /** Numbers, and where texts begin: what looks like a number inside of a text is none. */
 const TOKENS = /"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
-/** No number is rounded without so many digits, or so large an exponent. */
-const MAY_BE_ROUNDED = /[\d.]{16}|\d[eE][+-]?\d{3}/
+/** No number is rounded without so many digits, or so large an exponent. Ids have parts such as `9e456` in the middle of a text. */
+const MAY_BE_ROUNDED = /[\d.]{16}|(?:^|[[:,\s])-?\d[\d.]*[eE][+-]?\d{3}/
 
 /** A number without what depends on how it is written: its digits and its exponent. */
 function digitsOf(text: string): string {

@@ -3,7 +3,7 @@ import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useStat
 import { IconButton } from '~/ui/Button'
 import { classes } from '~/util/classes'
 import { type Layout, layoutOf, NODE } from './layout'
-import { FEW, holdsNode, isSameRegion, type Region, regionOf, taskAt } from './region'
+import { covers, FEW, holdsNode, isSameRegion, type Region, regionOf, taskAt, withRoom } from './region'
 import { Boxes, domId, Edges, type GraphTask, Node, OwnEdges } from './TaskGraphParts'
 import { usePanZoom, type View } from './use-pan-zoom'
 
@@ -22,6 +22,7 @@ export const TaskGraph = memo(({ tasks, selected, onSelect, label, className }: 
   const layout = useMemo(() => layoutOf(tasks), [tasks])
   const isLarge = tasks.length > FEW
   const [region, setRegion] = useState<Region>()
+  const [around, setAround] = useState<Region>()
   const known = useRef<Region>(undefined)
   const onView = useCallback(
     (view: View, box: { width: number; height: number }) => {
@@ -29,6 +30,7 @@ export const TaskGraph = memo(({ tasks, selected, onSelect, label, className }: 
       if (next && isSameRegion(known.current, next)) return
       known.current = next
       setRegion(next)
+      setAround((kept) => (next && !covers(kept, next) ? withRoom(next) : kept))
     },
     [isLarge],
   )
@@ -69,10 +71,11 @@ export const TaskGraph = memo(({ tasks, selected, onSelect, label, className }: 
         tabIndex={0}
         onKeyDown={onKeyDown}
         onClick={onClick}
-        className="absolute inset-0 size-full cursor-grab touch-none select-none -outline-offset-2 active:cursor-grabbing"
+        // A layer of its own: a frame of a move paints the picture alone, and not the decisions below it again.
+        className="absolute inset-0 size-full will-change-transform cursor-grab touch-none select-none -outline-offset-2 active:cursor-grabbing"
       >
         <g ref={group} role="presentation">
-          {(region || !isLarge) && <Edges layout={layout} region={region} />}
+          {(region || !isLarge) && <Edges layout={layout} region={region && around} />}
           {isKnown && <OwnEdges layout={layout} selected={selected} />}
           {region?.isFar && <Boxes layout={layout} tasks={tasks} />}
           {shown.map((task) => {
@@ -81,20 +84,25 @@ export const TaskGraph = memo(({ tasks, selected, onSelect, label, className }: 
           })}
         </g>
       </svg>
-      <div role="group" aria-label="Zoom" className="absolute right-2 bottom-2 flex rounded-md border border-line bg-raised shadow-card">
-        <IconButton size="sm" label="Zoom out" onClick={() => scaleAt(0.8)}>
-          <ZoomOut aria-hidden size={14} />
-        </IconButton>
-        <IconButton size="sm" label="Zoom in" onClick={() => scaleAt(1.25)}>
-          <ZoomIn aria-hidden size={14} />
-        </IconButton>
-        <IconButton size="sm" label="Show everything" onClick={() => fit(0)}>
-          <Maximize aria-hidden size={14} />
-        </IconButton>
-      </div>
+      <Zoom scaleAt={scaleAt} fit={fit} />
     </div>
   )
 })
+
+/** The picture is drawn again many times while it is moved, and its buttons with their tooltips are not. */
+const Zoom = memo(({ scaleAt, fit }: { scaleAt: (factor: number) => void; fit: (smallest: number) => void }) => (
+  <div role="group" aria-label="Zoom" className="absolute right-2 bottom-2 flex rounded-md border border-line bg-raised shadow-card">
+    <IconButton size="sm" label="Zoom out" onClick={() => scaleAt(0.8)}>
+      <ZoomOut aria-hidden size={14} />
+    </IconButton>
+    <IconButton size="sm" label="Zoom in" onClick={() => scaleAt(1.25)}>
+      <ZoomIn aria-hidden size={14} />
+    </IconButton>
+    <IconButton size="sm" label="Show everything" onClick={() => fit(0)}>
+      <Maximize aria-hidden size={14} />
+    </IconButton>
+  </div>
+))
 
 /** The task that an arrow key leads to: along the edges in their direction, and through the layer across it. */
 function neighbour({ nodes, edges, layers, isDownward }: Layout, selected: string | undefined, key: string): string | undefined {

@@ -1,4 +1,5 @@
 import { Link } from '@tanstack/react-router'
+import { memo } from 'react'
 import { Meter } from '~/ui/Charts'
 import { KeyValue } from '~/ui/KeyValue'
 import { Markdown } from '~/ui/Markdown'
@@ -10,7 +11,7 @@ import { titleOf, type Workflow } from './workflow-query'
 const FITS = 80
 
 /** What is said about the workflow as a whole: its goal, its result, its budget and where that went, its settings. */
-export function WorkflowFacts({ workflow }: { workflow: Workflow }) {
+export const WorkflowFacts = memo(({ workflow }: { workflow: Workflow }) => {
   const { budget, settings } = workflow
   const description = workflow.description.trim()
   const agents = [...budget.byAgent].sort((a, b) => b.spent.tokens - a.spent.tokens)
@@ -76,7 +77,7 @@ export function WorkflowFacts({ workflow }: { workflow: Workflow }) {
       )}
     </div>
   )
-}
+})
 
 const RunLink = ({ runId }: { runId: string }) => (
   <Link to="/runs/$runId" params={{ runId }} className="text-accent-text hover:underline">

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { Ban, List, RotateCcw, Waypoints } from 'lucide-react'
-import { useCallback, useMemo } from 'react'
+import { memo, useCallback, useMemo } from 'react'
 import { useScope } from '~/api/session'
 import { useMinWidths } from '~/hooks/use-min-width'
 import { oneOf, type RawSearch, useUrlDialog, useUrlState } from '~/hooks/use-url-state'
@@ -99,7 +99,8 @@ function Loaded({ workflow }: { workflow: Workflow }) {
   )
 }
 
-function Facts({ workflow }: { workflow: Workflow }) {
+// Events arrive far more often than the workflow changes: what shows none of them is not drawn again for them.
+const Facts = memo(({ workflow }: { workflow: Workflow }) => {
   const { spent, limit } = workflow.budget
   return (
     <span className="mt-1.5 flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -117,9 +118,9 @@ function Facts({ workflow }: { workflow: Workflow }) {
       <RelativeTime at={workflow.createdAt} />
     </span>
   )
-}
+})
 
-function Actions({ workflow }: { workflow: Workflow }) {
+const Actions = memo(({ workflow }: { workflow: Workflow }) => {
   const { dialog, open, close } = useUrlDialog(DIALOGS)
   const scope = useScope('agents:invoke')
   const closed = isClosed(workflow.status) ? `The workflow is ${workflow.status}.` : undefined
@@ -154,4 +155,4 @@ function Actions({ workflow }: { workflow: Workflow }) {
       {dialog === 'resume' && <ResumeDialog workflow={workflow} disabledReason={cannotResume ?? (atWork ? 'The workflow is at work.' : undefined)} onClose={close} />}
     </>
   )
-}
+})

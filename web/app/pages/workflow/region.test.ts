@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { layoutTasks } from './layout'
-import { holdsEdge, holdsNode, isSameRegion, regionOf, taskAt } from './region'
+import { covers, holdsEdge, holdsNode, isSameRegion, regionOf, taskAt, withRoom } from './region'
 
 const BOX = { width: 800, height: 500 }
 const tasks = Array.from({ length: 1000 }, (_, at) => ({ id: `t${at}`, blockedBy: at === 0 ? [] : [`t${Math.max(0, at - 1 - ((at * 7) % 40))}`] }))
@@ -24,6 +24,16 @@ it('stays the same while the picture moves a little', () => {
   expect(isSameRegion(region, regionOf({ x: -1010, y: -305, scale: 1 }, BOX))).toBe(true)
   expect(isSameRegion(region, regionOf({ x: -3000, y: -305, scale: 1 }, BOX))).toBe(false)
   expect(isSameRegion(undefined, region)).toBe(false)
+})
+
+it('has room around it for edges, until what is seen leaves it', () => {
+  const region = regionOf({ x: -2000, y: -300, scale: 1 }, BOX)
+  const room = withRoom(region)
+  expect([covers(room, region), covers(undefined, region)]).toEqual([true, false])
+  expect(covers(room, regionOf({ x: -2500, y: -400, scale: 1 }, BOX))).toBe(true)
+  expect(covers(room, regionOf({ x: -6000, y: -300, scale: 1 }, BOX))).toBe(false)
+  const far = regionOf({ x: 0, y: 0, scale: 0.1 }, BOX)
+  expect([covers(room, far), covers(withRoom(far), far)]).toEqual([false, true])
 })
 
 it('is everything from far away', () => {

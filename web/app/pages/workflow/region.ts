@@ -25,6 +25,15 @@ export function regionOf(view: Point & { scale: number }, box: { width: number; 
 export const isSameRegion = (one: Region | undefined, other: Region) =>
   one !== undefined && one.isFar === other.isFar && one.left === other.left && one.top === other.top && one.right === other.right && one.bottom === other.bottom
 
+/** Half as much again on each side: edges are one path, which is made again only when what is seen leaves this. */
+export function withRoom({ isFar, left, top, right, bottom }: Region): Region {
+  const [x, y] = [(right - left) / 2, (bottom - top) / 2]
+  return { isFar, left: left - x, top: top - y, right: right + x, bottom: bottom + y }
+}
+
+export const covers = (outer: Region | undefined, inner: Region) =>
+  outer !== undefined && outer.isFar === inner.isFar && outer.left <= inner.left && outer.top <= inner.top && outer.right >= inner.right && outer.bottom >= inner.bottom
+
 export const holdsNode = ({ left, top, right, bottom }: Region, { x, y }: Point) => x < right && y < bottom && x + NODE.width > left && y + NODE.height > top
 
 /** Whether the rectangle around an edge meets the region; a curve stays close to it. */

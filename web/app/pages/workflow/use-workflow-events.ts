@@ -7,6 +7,8 @@ import { parseJson } from '~/util/json'
 import type { WorkflowEvent } from './workflow-query'
 
 const REREAD_PAUSE = 400
+/** Of a busy workflow, an event in every frame would leave no time to move the picture. */
+const SHOW_PAUSE = 150
 
 const parse = (frame: SseFrame) => parseJson(frame.data) as WorkflowEvent
 const isEnd = (frame: SseFrame) => parse(frame).type === 'workflow_ended'
@@ -19,7 +21,8 @@ export function useWorkflowEvents(workflowId: string, isOver: boolean) {
   const client = useQueryClient()
   const [events, setEvents] = useState<WorkflowEvent[]>([])
   const pending = useRef<WorkflowEvent[]>([])
-  const frame = useRef(0)
+  const showing = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const shownAt = useRef(-Infinity)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
   const last = useRef(0)
   const [after, setAfter] = useState(0)
@@ -30,8 +33,10 @@ export function useWorkflowEvents(workflowId: string, isOver: boolean) {
   }, [isOver])
   useEffect(
     () => () => {
-      cancelAnimationFrame(frame.current)
+      clearTimeout(showing.current)
+      showing.current = undefined
       clearTimeout(timer.current)
+      timer.current = undefined
     },
     [],
   )
@@ -42,12 +47,13 @@ export function useWorkflowEvents(workflowId: string, isOver: boolean) {
       if (event.seq <= last.current) return
       last.current = event.seq
       pending.current.push(event)
-      // Frames that arrive together are shown together.
-      frame.current ||= requestAnimationFrame(() => {
-        frame.current = 0
+      // What arrives together is shown together.
+      showing.current ??= setTimeout(() => {
+        showing.current = undefined
+        shownAt.current = performance.now()
         const added = pending.current.splice(0)
         setEvents((known) => [...known, ...added])
-      })
+      }, shownAt.current + SHOW_PAUSE - performance.now())
       timer.current ??= setTimeout(() => {
         timer.current = undefined
         void client.invalidateQueries({ queryKey: keys.workflow(workflowId) })
