@@ -54,6 +54,32 @@ it('shows the dispatch dialog with its plan, without a violation in it', async (
   }
 })
 
+it('counts skipped tasks apart from those that are done', async () => {
+  const id = await outage(all.server)
+  const { tasks } = await untilWorkflow(all.server, id, 'escalated')
+  const failed = tasks.find(({ status }) => status === 'failed')!
+  // What depends on it is skipped with it.
+  await all.server.api('POST', `/api/coordination/tasks/${failed.id}/skip`, { reason: 'Not needed.' })
+  const skipped = (await untilWorkflow(all.server, id, 'completed', 'failed')).tasks.filter(({ status }) => status === 'skipped').length
+  expect(skipped).toBe(2)
+  for (const size of ['wide', 'narrow'] as const) {
+    const { page, context, misbehaviour } = await visit(all.browser, all.server, { size })
+    await page.goto(`${all.server.url}/workflows`)
+    const row = page.getByRole('row').filter({ has: page.locator(`a[href="/workflows/${id}"]`) })
+    if (size === 'wide') expect((await row.getByText('2 / 4').innerText()).split(/\s*\n\s*/)).toEqual(['2 / 4', '2 skipped'])
+    else await row.getByText('2 of 4 done, 2 skipped').waitFor()
+    await row.getByRole('link').click()
+    await page.getByText('Tasks: 2 of 4 done, 2 skipped').waitFor()
+    for (const theme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme: theme })
+      await page.locator(`html[data-theme=${theme}]`).waitFor({ state: 'attached' })
+      await page.screenshot({ path: fileURLToPath(new URL(`./screenshots/workflow-skipped-${theme}-${page.viewportSize()!.width}.png`, import.meta.url)), animations: 'disabled' })
+    }
+    misbehaviour.check()
+    await context.close()
+  }
+})
+
 it('filters by status in the URL, and shows a new workflow without a reload', async () => {
   const { page, context, misbehaviour } = await visit(all.browser, all.server)
   context.setDefaultTimeout(60_000)

@@ -14,7 +14,7 @@ import { SkeletonRows } from '~/ui/Skeleton'
 import { RelativeTime } from '~/ui/Values'
 import { useActions } from '~/util/actions'
 import { classes } from '~/util/classes'
-import { formatCompact, formatCount, formatMoney } from '~/util/format'
+import { formatCompact, formatMoney } from '~/util/format'
 import { DecisionLog } from './DecisionLog'
 import { EscalationCard } from './EscalationCard'
 import { TaskGraph } from './TaskGraph'
@@ -24,7 +24,7 @@ import { useChangeReason } from './use-change-reason'
 import { useWorkflowEvents } from './use-workflow-events'
 import { BudgetDialog, CancelDialog, ResumeDialog } from './WorkflowDialogs'
 import { WorkflowFacts } from './WorkflowFacts'
-import { doneCount, isActive, isClosed, shownStatus, titleOf, type Workflow, workflowQuery } from './workflow-query'
+import { countTasks, doneText, isActive, isClosed, shownStatus, titleOf, type Workflow, workflowQuery } from './workflow-query'
 
 const VIEWS = ['graph', 'list'] as const
 const parse = (raw: RawSearch) => ({ task: raw.task || undefined, view: oneOf(VIEWS, raw.view) })
@@ -73,7 +73,7 @@ function Loaded({ workflow }: { workflow: Workflow }) {
         <div className="flex min-h-0 min-w-0 flex-1 flex-col">
           <div role="toolbar" aria-label="View" className="flex items-center gap-1 border-b border-line px-3 py-1.5">
             <span className="mr-auto text-xs text-text-2">
-              {formatCount(doneCount(workflow.tasks))} of {formatCount(workflow.tasks.length)} tasks done
+              Tasks: {doneText(countTasks(workflow.tasks))}
             </span>
             <Button size="sm" variant="ghost" aria-pressed={view === 'graph'} className={classes(view === 'graph' && 'bg-selected text-text!')} icon={<Waypoints aria-hidden size={14} />} onClick={() => change({ view: 'graph' })}>
               Picture
@@ -107,7 +107,7 @@ const Facts = memo(({ workflow }: { workflow: Workflow }) => {
       <Status status={workflow.status} />
       {workflow.rehearsal && <Rehearsal />}
       <span>
-        {formatCount(doneCount(workflow.tasks))} of {formatCount(workflow.tasks.length)} done
+        {doneText(countTasks(workflow.tasks))}
       </span>
       <span>
         {formatCompact(spent.tokens)} {limit.tokens != null && `of ${formatCompact(limit.tokens)} `}tokens

@@ -2,6 +2,7 @@ import { queryOptions } from '@tanstack/react-query'
 import { api, unwrap } from '~/api/client'
 import { keys } from '~/api/keys'
 import type { Schemas, WorkflowStatus } from '~/api/types'
+import { formatCount } from '~/util/format'
 
 export type Workflow = Schemas['Workflow']
 export type WorkflowTask = Schemas['WorkflowTask']
@@ -26,7 +27,14 @@ export const isActive = (status: WorkflowStatus) => status === 'planning' || sta
 /** Whether nothing can be changed any more. */
 export const isClosed = (status: WorkflowStatus) => status === 'completed' || status === 'cancelled'
 
-export const doneCount = (tasks: readonly WorkflowTask[]) => tasks.filter(({ status }) => status === 'completed' || status === 'skipped').length
+/** How far a workflow is. What was skipped is over, but not done. */
+export const doneText = ({ total, completed, skipped }: { total: number; completed: number; skipped: number }) =>
+  `${formatCount(completed)} of ${formatCount(total)} done${skipped > 0 ? `, ${formatCount(skipped)} skipped` : ''}`
+
+export function countTasks(tasks: readonly Pick<WorkflowTask, 'status'>[]) {
+  const count = (wanted: WorkflowTask['status']) => tasks.filter(({ status }) => status === wanted).length
+  return { total: tasks.length, completed: count('completed'), skipped: count('skipped') }
+}
 
 /** What a person sees of a task: a pending one whose blockers are not completed waits, and one in question needs a person. */
 export type ShownStatus = WorkflowTask['status'] | 'ready' | 'escalated'
