@@ -1,7 +1,8 @@
-// What is in lists and tables is read in a narrow window: no word there is broken in its middle.
+// What is in lists and tables is read in every window: no word there is broken in its middle, and no short text is cut.
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startAll, visit } from './harness'
 import { openScreen, type Screens, seedScreens } from './seed-screens'
+import { outage, untilWorkflow } from './workflow-seed'
 
 let all: Awaited<ReturnType<typeof startAll>>
 let screens: Screens
@@ -15,6 +16,7 @@ beforeAll(async () => {
   await server.api('POST', '/api/tokens', { name: 'Nightly maintenance', scopes: ['graph:read', 'graph:write', 'agents:read', 'agents:invoke', 'chat:use'] })
   await server.api('POST', '/api/admin/agents', { name: 'correspondence-translator', description: 'Translates the correspondence with customers.', tools: ['search_hybrid'] })
   await server.api('PUT', '/api/coordination/budgets', { agent: 'correspondence-translator', usd: 12.5, tokens: 1_250_000 })
+  await untilWorkflow(server, await outage(server), 'escalated')
 })
 afterAll(() => all?.stop())
 
@@ -49,4 +51,26 @@ it('breaks no word of a list or a table in a narrow window', { timeout: 240_000 
   expect(broken).toEqual([])
   misbehaviour.check()
   await context.close()
+})
+
+/** Statuses, and other texts of this length, that end with dots because their column is too narrow. */
+const SHORT = 16
+const cutTexts = (short: number) =>
+  [...document.querySelectorAll<HTMLElement>('main .truncate, main [role=cell], main [role=columnheader]')]
+    .filter((one) => one.scrollWidth > one.clientWidth && getComputedStyle(one).textOverflow === 'ellipsis')
+    .map((one) => one.textContent ?? '')
+    .filter((text) => text.length <= short)
+
+it('cuts no status and no other short text of a list', { timeout: 240_000 }, async () => {
+  const cut: string[] = []
+  for (const size of ['wide', 'narrow'] as const) {
+    const { page, context, misbehaviour } = await visit(all.browser, all.server, { size })
+    for (const path of screens.paths.values()) {
+      await openScreen(page, all.server.url + path)
+      for (const text of new Set(await page.evaluate(cutTexts, SHORT))) cut.push(`${path}, ${size}: ${text}`)
+    }
+    misbehaviour.check()
+    await context.close()
+  }
+  expect(cut).toEqual([])
 })

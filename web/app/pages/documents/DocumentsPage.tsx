@@ -48,7 +48,7 @@ function columnsFor(states: Map<string, Attempt>): Column<Document>[] {
         return <span title={text} className="line-clamp-2 text-xs whitespace-normal text-fail">{text}</span>
       },
     },
-    { key: 'created', head: 'Added', width: '76px', align: 'end', cell: (document) => <RelativeTime at={document.createdAt} className="text-text-2" /> },
+    { key: 'created', head: 'Added', width: '76px', align: 'end', from: 'sm', cell: (document) => <RelativeTime at={document.createdAt} className="text-text-2" /> },
   ]
 }
 

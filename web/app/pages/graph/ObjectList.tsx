@@ -30,7 +30,7 @@ const columnsFor = (asOf: string | undefined): Column<GraphObject>[] => [
   },
   { key: 'type', head: 'Type', width: 'minmax(104px, 0.75fr)', cell: (object) => <TypeTag type={object.type} /> },
   { key: 'what', head: 'What', width: 'minmax(0, 2.2fr)', from: 'md', cell: (object) => <span className="text-text-2">{summaryOf(object)}</span> },
-  { key: 'key', head: 'Key', width: 'minmax(0, 0.8fr)', from: 'xl', cell: (object) => <code className="font-mono text-xs text-text-2">{object.key ?? '–'}</code> },
+  { key: 'key', head: 'Key', width: 'minmax(120px, 0.8fr)', from: 'xl', cell: (object) => <code className="font-mono text-xs text-text-2">{object.key ?? '–'}</code> },
   { key: 'status', head: 'Status', width: '80px', from: 'xl', cell: (object) => <span className="text-text-2">{object.status ?? '–'}</span> },
   { key: 'version', head: 'Version', width: '56px', align: 'end', from: 'lg', cell: (object) => object.version },
   { key: 'updated', head: 'Changed', width: '76px', align: 'end', cell: (object) => <RelativeTime at={object.updatedAt} className="text-text-2" /> },

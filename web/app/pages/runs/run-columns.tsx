@@ -30,15 +30,26 @@ export function runColumns(selected: ReadonlySet<string>, toggle: (run: Run, isR
         </>
       ),
     },
-    { key: 'status', head: 'Status', width: 'clamp(104px, 14vw, 144px)', cell: (run) => <Status status={run.status} detail={run.reason ?? run.waitingFor} /> },
+    { key: 'status', head: 'Status', width: 'clamp(104px, 11vw, 136px)', cell: (run) => <StatusAndWhy run={run} /> },
     { key: 'note', head: 'What', width: 'minmax(0, 2.4fr)', from: 'lg', cell: (run) => <What run={run} isWide /> },
     { key: 'origin', head: 'Origin', width: '64px', from: 'lg', cell: (run) => <span className="text-text-2">{capitalised(words(run.origin))}</span> },
     { key: 'steps', head: 'Steps', width: '40px', align: 'end', from: 'xl', cell: (run) => run.stepCount },
     { key: 'tokens', head: 'Tokens', width: '52px', align: 'end', from: 'xl', cell: (run) => <Tokens input={run.tokenUsage.totalInput} output={run.tokenUsage.totalOutput} /> },
     { key: 'cost', head: 'Cost', width: '56px', align: 'end', from: 'md', cell: (run) => <Money usd={run.tokenUsage.totalCost} /> },
-    { key: 'duration', head: 'Duration', width: '68px', align: 'end', from: 'sm', cell: (run) => <Duration milliseconds={run.durationMs} since={isOver(run) ? undefined : run.startedAt} /> },
+    { key: 'duration', head: 'Duration', width: '80px', align: 'end', from: 'sm', cell: (run) => <Duration milliseconds={run.durationMs} since={isOver(run) ? undefined : run.startedAt} /> },
     { key: 'created', head: 'Created', width: '72px', align: 'end', from: 'sm', cell: (run) => <RelativeTime at={run.createdAt} className="text-text-2" /> },
   ]
+}
+
+/** The status is whole at every width: why it is so stands below it. */
+function StatusAndWhy({ run }: { run: Run }) {
+  const why = run.reason ?? run.waitingFor
+  return (
+    <>
+      <Status status={run.status} />
+      {why && <p title={words(why)} className="truncate text-xs text-text-2">{capitalised(words(why))}</p>}
+    </>
+  )
 }
 
 /** What it was asked, and below it what came of it. */
