@@ -8,9 +8,10 @@ it('keeps each number as it was written, wherever it stands', () => {
     '{"a":{"b":[0.1234567890123456789,1e400,1]},"c":"9007199254740995"}',
     '9007199254740995',
     '1e400',
-    '{"id":"3e123","n": -1.5e400}',
+    '{"id":"3e123","n":-1.5e400}',
     String.raw`{"text \"9007199254740995":"\\","n":9007199254740995}`,
   ]) expect(jsonText(parseJson(text)), text).toBe(text)
+  expect(jsonText(parseJson('[1, 1e400,\n -2E999]'))).toBe('[1,1e400,-2E999]')
 })
 
 it('leaves the numbers that the browser reads exactly', () => {
