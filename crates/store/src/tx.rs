@@ -213,6 +213,13 @@ impl<'a> Tx<'a> {
         limits.suspend(|| work(self))
     }
 
+    /// Fails when the time of the transaction is over, as a statement does. A long computation between statements calls
+    /// this every some thousand steps: nothing else could stop it.
+    pub fn check_deadline(&mut self) -> Result<()> {
+        let result = self.limits.check();
+        self.track_failure(result)
+    }
+
     /// Has work done outside of the transaction, and the transaction run again after it. The caller returns an error,
     /// which is reported if the transaction still needs the work after several attempts.
     pub fn retry_after(&mut self, work: impl Future<Output = ()> + Send + 'static) {

@@ -44,6 +44,7 @@ pub fn create_each(
     let mut task_check = NewTaskCheck::load(tx, ctx, drafts.iter())?;
     let mut checked: Vec<Result<()>> = Vec::with_capacity(drafts.len());
     for draft in drafts {
+        tx.check_deadline()?;
         checked.push(match draft.check(ctx).and_then(|()| task_check.check(draft)) {
             // This concerns the transaction and not only the object.
             Err(error @ Error::NotValidated(_)) => return Err(error),
@@ -67,6 +68,7 @@ pub fn create_all(tx: &mut Tx<'_>, ctx: &WriteContext, drafts: &[ObjectDraft]) -
     let drafts = &*membership::assign_run_workflow(tx, ctx, drafts)?;
     let mut task_check = NewTaskCheck::load(tx, ctx, drafts.iter())?;
     for (index, draft) in drafts.iter().enumerate() {
+        tx.check_deadline()?;
         draft.check(ctx).map_err(|error| error.at_index("objects", index))?;
         task_check.check(draft).map_err(|error| error.at_index("objects", index))?;
     }

@@ -50,6 +50,7 @@ fn to_relationships(
     ends: &EndObjects,
 ) -> Result<Vec<Result<Relationship, Invalid>>> {
     let mut convert = |draft: &RelationshipDraft| {
+        tx.check_deadline()?;
         let error = match draft.to_relationship(ctx, ends) {
             Ok(edge) => return Ok(Ok(edge)),
             Err(error) => error,

@@ -73,6 +73,26 @@ both_engines! {
         assert_eq!(run(&limited, "DELETE FROM leases").await.unwrap(), 3);
     }
 
+    async fn a_computation_between_statements_is_stopped_as_a_statement_is(db: TestDb) {
+        let limited = open(&db, MINUTE, Duration::from_millis(300)).await;
+        let endless = |tx: &mut Tx<'_>| -> Result<()> {
+            add(tx, "half")?;
+            loop {
+                tx.check_deadline()?;
+            }
+        };
+        let stopped = limited.write(endless).await;
+        assert!(matches!(stopped, Err(Error::TooSlow { .. })), "{stopped:?}");
+        // Also if the computation ignores it.
+        let ignored = limited.write(|tx| {
+            add(tx, "half")?;
+            while tx.check_deadline().is_ok() {}
+            Ok::<_, Error>(())
+        });
+        assert!(ignored.await.is_err());
+        assert_eq!(number(&limited, ROWS).await, 0);
+    }
+
     async fn the_longest_text_can_be_read(db: TestDb) {
         let sql = match db.engine() {
             emergent_store::Engine::Sqlite => "SELECT hex(zeroblob(33554432))",
