@@ -1,7 +1,8 @@
 //! The queue of the SQLite writer. Leases and health checks are taken first: otherwise the renewal of a lease
 //! would wait for every write that came before it, and several slow ones would make it late. Then the requester
 //! is served that has used the least of the writer's time (`writer_time.rs`), and within a requester the write
-//! that came first. A write whose caller no longer waits is not started.
+//! that came first. A project that has just had a long write waits for a while, although the writer may be free then:
+//! otherwise the short writes of others would wait for its next one. A write whose caller no longer waits is not started.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -104,10 +105,13 @@ impl<T: Queued> WriteQueue<T> {
                     None => continue,
                 }
             }
-            if state.is_closed {
-                return None;
+            match state.pause_end() {
+                Some(end) => {
+                    let _ = self.0.changed.wait_until(&mut state, end);
+                }
+                None if state.is_closed => return None,
+                None => self.0.changed.wait(&mut state),
             }
-            self.0.changed.wait(&mut state);
         }
     }
 
@@ -121,7 +125,12 @@ impl<T: Queued> WriteQueue<T> {
 
     /// Counts the time of a write for its requester.
     pub(super) fn count_write(&self, requester: Requester, time: Duration) {
-        self.0.state.lock().time.count_write(requester, time);
+        self.0.state.lock().time.count_write(requester, time, now());
+    }
+
+    /// Counts the time of what follows a commit, such as passing on a large result.
+    pub(super) fn count_reply(&self, requester: Requester, time: Duration) {
+        self.0.state.lock().time.count(requester, time, now());
     }
 
     /// Counts the time of a commit for the requesters of its writes, by the time that each of these took.
@@ -130,7 +139,7 @@ impl<T: Queued> WriteQueue<T> {
         let mut state = self.0.state.lock();
         for (requester, own) in writes {
             let part = if total > 0.0 { own.as_secs_f64() / total } else { 0.0 };
-            state.time.count(*requester, time.mul_f64(part));
+            state.time.count(*requester, time.mul_f64(part), now());
         }
     }
 }
@@ -174,9 +183,10 @@ impl<T: Queued> State<T> {
         if self.waiting.is_empty() {
             return None;
         }
-        self.time.decay(now());
+        let now = now();
+        self.time.decay(now);
         loop {
-            let requester = self.next_requester()?;
+            let requester = self.next_requester(now)?;
             if max_time.is_some_and(|max_time| self.time.typical_write(requester) > max_time) {
                 return None;
             }
@@ -193,14 +203,23 @@ impl<T: Queued> State<T> {
         }
     }
 
-    /// The requester whose turn is next.
-    fn next_requester(&self) -> Option<Requester> {
+    /// The requester whose turn is next. When the queue is closed, nobody is paused.
+    fn next_requester(&self, now: Instant) -> Option<Requester> {
         let waiting = self.waiting.iter().filter_map(|(requester, items)| {
             let (ticket, _) = items.front()?;
+            if !self.is_closed && self.time.paused_until(*requester, now).is_some() {
+                return None;
+            }
             Some((self.time.rank(*requester), *ticket, *requester))
         });
         let next = waiting.min_by(|one, other| one.0.compare(&other.0).then(one.1.cmp(&other.1)));
         next.map(|(.., requester)| requester)
+    }
+
+    /// When the first of those who wait is no longer paused; `None` if nobody waits.
+    fn pause_end(&self) -> Option<Instant> {
+        let now = now();
+        self.waiting.keys().map(|requester| self.time.paused_until(*requester, now).unwrap_or(now)).min()
     }
 }
 
@@ -292,6 +311,32 @@ mod tests {
         sender.send(item("long", busy)).unwrap();
         assert!(queue.try_take(Duration::from_millis(20)).is_none());
         assert_eq!(take(&mut queue), "long", "it is the first of the next group");
+    }
+
+    #[test]
+    fn after_a_long_write_its_project_waits_while_others_write() {
+        let (sender, mut queue) = write_queue();
+        let (busy, other) = (project(), project());
+        sender.send(item("first", busy)).unwrap();
+        assert_eq!(take(&mut queue), "first");
+        queue.count_write(busy, LONG);
+        sender.send(item("busy", busy)).unwrap();
+        assert!(queue.try_take(LONG * 2).is_some(), "nobody else writes");
+        queue.count_write(other, LONG / 100);
+        let started = Instant::now();
+        sender.send(item("busy", busy)).unwrap();
+        sender.send(item("other", other)).unwrap();
+        assert_eq!(take(&mut queue), "other");
+        assert!(queue.try_take(LONG * 2).is_none());
+        assert_eq!(take(&mut queue), "busy");
+        assert!(started.elapsed() > LONG / 2, "{:?}", started.elapsed());
+        // A server that stops does not wait.
+        queue.count_write(busy, LONG * 10);
+        sender.send(item("last", busy)).unwrap();
+        drop(sender);
+        assert_eq!(take(&mut queue), "last");
+        assert!(queue.take().is_none());
+        assert!(started.elapsed() < LONG * 6, "{:?}", started.elapsed());
     }
 
     #[test]

@@ -162,7 +162,9 @@ pub(super) fn write_groups(
         }
         report_health(health, &group, &committed, conn.total_changes() != changes_before);
         for write in group {
+            let (requester, started) = (write.requester, now());
             write.finish(committed.clone(), wake);
+            queue.count_reply(requester, started.elapsed());
         }
     }
     // The last handle was dropped: checkpoint the WAL, so that the next start has less to do.

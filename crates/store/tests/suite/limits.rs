@@ -331,3 +331,45 @@ async fn a_statement_that_is_slow_to_end_is_too_slow_while_the_database_answers_
         "its connection is not used again"
     );
 }
+
+/// With one writer, a write of somebody else waits at least for the one that is under way. If a project always had one
+/// that is stopped only at its deadline, each write of others would wait for one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_writes_of_one_project_leave_most_of_the_writer_to_others() {
+    const LIMIT: Duration = Duration::from_millis(1_000);
+    let db = emergent_testkit::TestDb::sqlite().await;
+    let limited = open(&db, MINUTE, LIMIT).await;
+    let (attacker, other) = (a_project(), a_project());
+    let attack = async || loop {
+        let stopped = on_behalf_of(
+            attacker,
+            limited.write(|tx| {
+                add(tx, "half")?;
+                slow(tx)
+            }),
+        )
+        .await;
+        assert!(matches!(stopped, Err(Error::TooSlow { .. })), "{stopped:?}");
+    };
+    let bystander = async {
+        let (started, mut waits) = (Instant::now(), Vec::new());
+        while started.elapsed() < LIMIT * 9 {
+            let began = Instant::now();
+            on_behalf_of(other, limited.write(move |tx| tx.execute("DELETE FROM leases", params![])))
+                .await
+                .unwrap();
+            waits.push(began.elapsed());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        waits
+    };
+    let waits = tokio::select! {
+        waits = bystander => waits,
+        _ = async { tokio::join!(attack(), attack(), attack()) } => unreachable!("the attack never ends"),
+    };
+    let total: Duration = waits.iter().filter(|wait| **wait > LIMIT / 4).sum();
+    assert!(total < LIMIT * 5, "{total:?} of {:?}, {} writes", LIMIT * 9, waits.len());
+    let longest = waits.iter().max().unwrap();
+    assert!(*longest < LIMIT * 2, "at most one write is ahead: {longest:?}");
+    assert!(waits.len() > 100, "{}", waits.len());
+}
