@@ -12,7 +12,8 @@
 //! a tool that always fails in the same way is a loop as well. All tools that the run does not have count as one.
 //! Many calls in a row without anything new are a loop whatever their tools and arguments are.
 //!
-//! Results are compared without what drifts in them, as the scores of a search do.
+//! Results are compared without what drifts in them, as the scores of a search do, and without the traces of what the
+//! run itself did more than once. A state that the run changes back and forth is no progress, however often it reads it.
 //!
 //! The guard sees only what the record of the run contains, so a recovered run has the same guard.
 
@@ -22,15 +23,23 @@ mod drift_tests;
 mod failures;
 mod fingerprint;
 mod idle;
+mod own_writes;
+#[cfg(test)]
+mod own_writes_tests;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod times;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet, VecDeque},
+};
 
 use drift::Drift;
 use failures::{FailureCheck, Failures};
 use idle::{IdleCalls, IdleCheck};
+use own_writes::OwnWrites;
 use serde_json::Value;
 pub use texts::{loop_error, loop_warning};
 
@@ -127,6 +136,11 @@ pub struct LoopGuard {
     warned: Vec<WarnedLoop>,
     /// How many calls were made that changed something. The repetition of a call does not count.
     changes: u64,
+    /// How many calls that may change something were made again.
+    repeated_changes: u64,
+    own_writes: OwnWrites,
+    /// The results that each call has returned.
+    returned: HashSet<(u64, u64)>,
     /// The results that each tool has returned.
     known_results: HashSet<(u64, u64)>,
     /// How many results were new, and how many changes were made.
@@ -149,6 +163,7 @@ struct RecentCall {
     exact: u64,
     similar: u64,
     tool: u64,
+    tool_name: String,
     input: Value,
     effect: CallEffect,
     drift: Drift,
@@ -171,10 +186,20 @@ struct CallHistory {
     has_succeeded: bool,
     /// `LoopGuard::changes` when the newest result arrived.
     changes: u64,
+    /// `LoopGuard::repeated_changes` when the newest result arrived.
+    repeated_changes: u64,
     /// `LoopGuard::news` when the newest result arrived.
     news: u64,
     /// How many results in a row were the same while no call brought anything new.
     revisits: usize,
+}
+
+/// What a guard had counted when a result arrived.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    changes: u64,
+    repeated_changes: u64,
+    news: u64,
 }
 
 /// A loop that the model was warned about.
@@ -210,8 +235,9 @@ impl LoopGuard {
     }
 
     fn observe(&mut self, call: ObservedCall<'_>) -> LoopCheck {
-        let exact = fingerprint::exact_call(call.tool, call.input);
-        let similar = fingerprint::similar_call(call.tool, call.input);
+        let input = self.own_writes.remove_from_input(call.input);
+        let exact = fingerprint::exact_call(call.tool, &input);
+        let similar = fingerprint::similar_call(call.tool, &input);
         for key in [exact, similar] {
             self.history.entry(key).or_default().count += 1;
         }
@@ -220,6 +246,7 @@ impl LoopGuard {
             exact,
             similar,
             tool: fingerprint::failing_tool(call.tool, call.effect),
+            tool_name: call.tool.to_owned(),
             input: call.input.clone(),
             effect: call.effect,
             drift: Drift::for_tool(call.tool, call.effect),
@@ -401,28 +428,37 @@ impl LoopGuard {
     /// Records the result of a call. The result of a call that the guard refused is ignored.
     pub fn record_result(&mut self, id: ToolCallId, output: &Value, failed: bool) {
         let Some(index) = self.recent.iter().rposition(|call| call.id == id && call.executed) else { return };
-        let RecentCall { exact, similar, tool, effect, drift, .. } = self.recent[index];
-        let result = match failed {
-            true => fingerprint::result(effect, output, failed),
-            false => {
-                let output = drift.remove_from(output, &self.recent[index].input, self.run);
-                fingerprint::result(effect, &output, failed)
-            }
-        };
+        let RecentCall { exact, similar, tool, effect, .. } = self.recent[index];
         let is_repetition = self.history.get(&exact).is_some_and(|call| call.has_succeeded);
+        let is_repeated_change = effect.may_change() && !failed && is_repetition;
+        // Whether other calls have repeated a change since this one was made the last time.
+        let follows_repetition =
+            self.history.get(&exact).is_some_and(|call| call.repeated_changes < self.repeated_changes);
+        let (result, state) = self.result_of(index, output, failed);
+        // A state that the run itself has brought about again is known, however many others lie between.
+        let is_returned = follows_repetition && self.returned.contains(&(exact, state));
+        let result = if is_returned { state } else { result };
         let is_change = effect.may_change() && !failed && !is_repetition;
         if is_change {
             self.changes += 1;
         }
-        let is_new_result = !failed && self.known_results.insert((tool, result));
+        if is_repeated_change {
+            self.repeated_changes += 1;
+        }
+        if effect == CallEffect::Writes && !failed {
+            self.own_writes.record(&self.recent[index].tool_name, exact, output, is_repetition);
+        }
+        self.returned.insert((exact, state));
+        let is_new_result = !failed && !is_returned && self.known_results.insert((tool, result));
         if is_change || is_new_result {
             self.record_news();
         }
         self.called_tools.insert(tool);
         for key in [exact, similar] {
-            let (changes, news) = (self.changes, self.news);
+            let counts =
+                Counts { changes: self.changes, repeated_changes: self.repeated_changes, news: self.news };
             let history = self.history.entry(key).or_default();
-            history.add_result(result, failed, changes, news);
+            history.add_result(result, failed, is_returned, counts);
             if history.has_changed {
                 let repeated = self.warned.iter_mut().filter(|warned| warned.has_call(key));
                 repeated.for_each(WarnedLoop::record_progress);
@@ -449,6 +485,42 @@ impl LoopGuard {
 }
 
 impl LoopGuard {
+    /// Returns the hash of a result without what is no news in it, and the hash of the state that it shows, by which it is
+    /// compared after the run itself has repeated a change.
+    fn result_of(&mut self, index: usize, output: &Value, failed: bool) -> (u64, u64) {
+        let call = &self.recent[index];
+        if failed || call.effect != CallEffect::Reads {
+            let state = if failed { Cow::Borrowed(output) } else { times::remove_from(output) };
+            let hash = |output: &Value| fingerprint::result(call.effect, output, failed);
+            return (hash(output), hash(&state));
+        }
+        let is_limited = own_writes::is_limited(output);
+        let without_own = self.own_writes.remove_from(output);
+        let mut result = call.drift.remove_from(&without_own, &call.input, self.run).into_owned();
+        let merged = self.own_writes.merge_equal_rows(&mut result);
+        let newest = self.history.get(&call.exact).and_then(|call| call.results.back());
+        // Rows are missing, because the removed ones took their place.
+        let shows_less = is_limited && merged.removed > 0 && !merged.has_new;
+        if let Some(newest) = newest.filter(|_| shows_less) {
+            return (*newest, *newest);
+        }
+        let hash = |output: &Value| fingerprint::result(CallEffect::Reads, output, false);
+        let full = hash(&result);
+        if let (Drift::Counts, Some(fields)) = (call.drift, result.as_object_mut()) {
+            // What the run writes waits for its embedding, for longer or shorter.
+            fields.remove("embeddings");
+        }
+        if merged.removed > 0
+            && let Some(fields) = result.as_object_mut()
+        {
+            own_writes::TOTALS.iter().for_each(|total| drop(fields.remove(*total)));
+        }
+        match call.drift {
+            Drift::Nothing => (full, hash(&times::remove_from(&result))),
+            _ => (full, hash(&result)),
+        }
+    }
+
     /// A call brought something new. What the model was told to be without progress is not any more.
     fn record_news(&mut self) {
         self.news += 1;
@@ -470,15 +542,16 @@ impl CallEffect {
 }
 
 impl CallHistory {
-    fn add_result(&mut self, result: u64, failed: bool, changes: u64, news: u64) {
-        let is_known = self.results.contains(&result);
-        let is_revisit = self.news == news && self.results.back() == Some(&result);
+    /// Adds a result. `is_returned` says that it is known although it may not be among the newest.
+    fn add_result(&mut self, result: u64, failed: bool, is_returned: bool, counts: Counts) {
+        let is_known = is_returned || self.results.contains(&result);
+        let is_revisit = self.news == counts.news && self.results.back() == Some(&result);
         self.revisits = if is_revisit { self.revisits + 1 } else { 1 };
-        self.news = news;
+        self.news = counts.news;
         self.has_changed = !is_known && !self.results.is_empty();
         self.unchanged = if is_known { self.unchanged + 1 } else { 0 };
         self.has_succeeded |= !failed;
-        self.changes = changes;
+        (self.changes, self.repeated_changes) = (counts.changes, counts.repeated_changes);
         self.results.push_back(result);
         if self.results.len() > MAX_RESULTS {
             self.results.pop_front();

@@ -88,6 +88,20 @@ pub(super) fn value(part: &Value) -> u64 {
     hasher.finish()
 }
 
+/// Hashes a text, such as an id.
+pub(super) fn text(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Hashes the place of an object among those that a call returns.
+pub(super) fn place(call: u64, place: usize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (call, place).hash(&mut hasher);
+    hasher.finish()
+}
+
 #[derive(Debug, Clone, Copy, Hash)]
 enum Text {
     Exact,

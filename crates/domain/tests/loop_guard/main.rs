@@ -27,6 +27,25 @@ fn observe(guard: &mut LoopGuard, call: &TracedCall) -> LoopCheck {
     check
 }
 
+/// Plays a trace whose calls come several in one answer. Returns whether the guard ends the run.
+fn is_ended_in_answers_of(trace: &Trace, size: usize) -> bool {
+    let mut guard = LoopGuard::default();
+    trace.calls.chunks(size).any(|answer| {
+        let ids: Vec<ToolCallId> = answer.iter().map(|_| ToolCallId::new()).collect();
+        let observed = ids.iter().zip(answer).map(|(id, call)| ObservedCall {
+            id: *id,
+            tool: &call.tool,
+            input: &call.input,
+            effect: call.effect,
+        });
+        let checks = guard.observe_answer(observed);
+        for (id, call) in ids.iter().zip(answer) {
+            guard.record_result(*id, &call.result, call.failed);
+        }
+        checks.iter().any(|check| matches!(check, LoopCheck::End { .. }))
+    })
+}
+
 fn play(trace: &Trace) -> Outcome {
     let (mut guard, mut outcome) = (LoopGuard::default(), Outcome::default());
     for (index, call) in trace.calls.iter().enumerate() {
@@ -65,10 +84,10 @@ fn no_honest_trace_is_ended_and_loops_are_ended_within_two_repetitions() {
         .filter(|(trace, outcome)| !is_loop(trace) && outcome.ended_at.is_some())
         .map(|(trace, _)| trace.name.as_str())
         .collect();
-    let late: Vec<&str> = outcomes
+    let late: Vec<String> = outcomes
         .iter()
         .filter(|(trace, outcome)| is_loop(trace) && !is_ended_in_time(trace, outcome))
-        .map(|(trace, _)| trace.name.as_str())
+        .map(|(trace, outcome)| format!("{}, {:?}: {outcome:?}", trace.name, trace.label))
         .collect();
     let honest_warned =
         outcomes.iter().filter(|(trace, outcome)| !is_loop(trace) && outcome.warned_at.is_some()).count();
@@ -96,11 +115,32 @@ fn no_honest_trace_is_ended_and_loops_are_ended_within_two_repetitions() {
 }
 
 #[test]
+fn writes_and_reads_of_one_answer_are_loops_and_honest_as_they_are_one_by_one() {
+    let traces = traces::set_beside_own_writes();
+    for size in [2, 3] {
+        let (loops, honest): (Vec<&Trace>, Vec<&Trace>) =
+            traces.iter().partition(|trace| matches!(trace.label, Label::Loop { .. }));
+        let is_ended = |trace: &&&Trace| is_ended_in_answers_of(trace, size);
+        let wrongly: Vec<&str> = honest.iter().filter(is_ended).map(|trace| trace.name.as_str()).collect();
+        let ended = loops.iter().filter(is_ended).count();
+        println!(
+            "{size} calls in an answer: {ended} of {} loops ended, {} of {} honest traces",
+            loops.len(),
+            wrongly.len(),
+            honest.len()
+        );
+        assert!(wrongly.is_empty(), "honest traces that were ended: {wrongly:?}");
+        assert!(ended * 100 >= loops.len() * 95, "{ended} of {}", loops.len());
+    }
+}
+
+#[test]
 fn a_guard_that_is_rebuilt_from_the_record_decides_the_same() {
     for trace in traces::labelled_set() {
         let mut guard = LoopGuard::default();
         for (index, call) in trace.calls.iter().enumerate() {
-            if index % 7 == 3 {
+            // Long traces are rebuilt less often, because each time replays all of it.
+            if index % (7 + index / 4) == 3 {
                 // The record has the calls and their results, but not what the guard decided.
                 let mut rebuilt = LoopGuard::default();
                 for earlier in &trace.calls[..index] {

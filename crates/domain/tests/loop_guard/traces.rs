@@ -2,6 +2,7 @@
 
 mod drifting;
 mod idle;
+mod own_changes;
 mod without_progress;
 
 use emergent_domain::loops::CallEffect::{self, External, Reads, Writes};
@@ -48,11 +49,22 @@ pub fn labelled_set() -> Vec<Trace> {
     drifting::honest_waiting_beside_drift(&mut traces);
     idle::loops_without_news(&mut traces);
     idle::honest_searching(&mut traces);
+    traces.extend(set_beside_own_writes());
     honest_polling(&mut traces);
     honest_paging(&mut traces);
     honest_retries(&mut traces);
     honest_revisits(&mut traces);
     honest_work(&mut traces);
+    traces
+}
+
+/// The traces of runs that read what they write themselves.
+pub fn set_beside_own_writes() -> Vec<Trace> {
+    let mut traces = Vec::new();
+    own_changes::loops_of_toggles(&mut traces);
+    own_changes::loops_of_duplicates(&mut traces);
+    own_changes::loops_outside(&mut traces);
+    own_changes::honest_work_beside_own_writes(&mut traces);
     traces
 }
 
