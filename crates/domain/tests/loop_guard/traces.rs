@@ -3,6 +3,7 @@
 mod drifting;
 mod idle;
 mod own_changes;
+mod small_graph;
 mod without_progress;
 
 use emergent_domain::loops::CallEffect::{self, External, Reads, Writes};
