@@ -102,6 +102,11 @@ fuzz-api:
 fuzz-parsers:
 	scripts/parser-fuzz $(or $(SECONDS),60) $(ARGS)
 
+## fuzz-coverage  the same parsers, with inputs that reach new code (SECONDS=3600 for each of them)
+.PHONY: fuzz-coverage
+fuzz-coverage:
+	scripts/coverage-fuzz $(or $(SECONDS),60) $(ARGS)
+
 ## doc      the documentation of the crates, without warnings
 .PHONY: doc
 doc:

@@ -7,7 +7,8 @@
 //! seed that repeats it.
 //!
 //! `cargo test -p emergent-fuzz` runs a few hundred cases of each; `PROPTEST_CASES` sets how many, and
-//! `scripts/parser-fuzz SECONDS` runs each parser for as long as asked.
+//! `scripts/parser-fuzz SECONDS` runs each parser for as long as asked. `scripts/coverage-fuzz SECONDS` does it with
+//! libFuzzer (`coverage/`), which keeps the inputs that reach new code and changes those.
 
 pub mod input;
 pub mod runner;

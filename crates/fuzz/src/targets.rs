@@ -17,6 +17,23 @@ pub struct Target {
     pub max_output: fn(usize) -> usize,
 }
 
+/// All parsers.
+pub const ALL: &[Target] = &[
+    documents::PDF,
+    documents::HTML,
+    documents::MARKDOWN,
+    documents::PLAIN,
+    protocols::SSE,
+    protocols::MCP,
+    texts::MANIFEST,
+    texts::SCRIPT,
+    texts::TEXT_QUERY,
+    texts::CRON,
+    texts::CURSOR,
+    texts::FILTER,
+    texts::RESERVED_KEYS,
+];
+
 /// The parser's result as text.
 fn shown<T: std::fmt::Debug, E: std::fmt::Debug>(result: &Result<T, E>) -> String {
     match result {

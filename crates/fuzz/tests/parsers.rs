@@ -2,7 +2,7 @@
 
 use emergent_fuzz::{
     runner::check,
-    targets::{documents, protocols, texts},
+    targets::{ALL, documents, protocols, texts},
 };
 
 macro_rules! parsers {
@@ -13,6 +13,8 @@ macro_rules! parsers {
                 check(&$target);
             }
         )*
+
+        const TESTED: &[&str] = &[$($target.name),*];
     };
 }
 
@@ -30,4 +32,10 @@ parsers! {
     cursor: texts::CURSOR,
     filter: texts::FILTER,
     reserved_keys: texts::RESERVED_KEYS,
+}
+
+#[test]
+fn every_parser_is_tested() {
+    let all: Vec<_> = ALL.iter().map(|target| target.name).collect();
+    assert_eq!(TESTED, all);
 }
