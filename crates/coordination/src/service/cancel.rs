@@ -14,7 +14,7 @@ use emergent_domain::{
     workflow_event::{WorkflowEventBody, WorkflowMove},
 };
 use emergent_graph::{Actor, Graph, WriteContext};
-use emergent_rules::workflow::{snapshot::Snapshot, summary::summary_text};
+use emergent_rules::workflow::{snapshot::Snapshot, summary::summary_text, threading::append_failure};
 use emergent_store::{Tx, budget, inbox_items, tasks, workflows};
 use serde_json::{Value, json};
 use tracing::warn;
@@ -244,11 +244,7 @@ fn end_tasks(tx: &mut Tx<'_>, graph: &Graph, actor: Actor, id: WorkflowId, limit
     let open = [TaskStatus::Pending, TaskStatus::Paused, TaskStatus::InProgress];
     let tasks = tasks::list_in_status(tx, actor.project, id, &open, limit)?;
     for object in &tasks {
-        let to = match Task::from_object(object).status {
-            TaskStatus::InProgress => TaskStatus::Failed,
-            _ => TaskStatus::Skipped,
-        };
-        update_properties(tx, &writer, object.id, json!({ "status": to.as_str() }))?;
+        update_properties(tx, &writer, object.id, ended_properties(&Task::from_object(object)))?;
     }
     // A task may have ended while its discussion goes on, so those of all tasks are checked in the end.
     if tasks.len() < limit {
@@ -257,6 +253,17 @@ fn end_tasks(tx: &mut Tx<'_>, graph: &Graph, actor: Actor, id: WorkflowId, limit
     }
     let sessions = end_open_sessions(tx, &writer, id, limit - tasks.len())?;
     Ok(tasks.len() + sessions)
+}
+
+/// What ends a task of a cancelled workflow. An attempt that was made has failed, and says why: nobody else would know.
+fn ended_properties(task: &Task) -> Value {
+    match task.status {
+        TaskStatus::InProgress => json!({
+            "status": TaskStatus::Failed.as_str(),
+            "failure_context": append_failure(&task.failure_context, task.retry_count + 1, CANCELLED_REASON),
+        }),
+        _ => json!({ "status": TaskStatus::Skipped.as_str() }),
+    }
 }
 
 /// Ends the discussions of these tasks that are not decided: nobody conducts them any more.

@@ -251,6 +251,10 @@ both_engines! {
         let summary = house.ended(id).await.workflow.summary.unwrap();
         assert!(summary.contains("1 of 3 tasks completed, 1 failed, 1 skipped; cancelled"), "{summary}");
         assert!(summary.contains("Built it."), "{summary}");
+        assert!(summary.contains("- `b` failed: Attempt 1: its workflow was cancelled"), "{summary}");
+        let shown = house.ended(id).await;
+        let failed = shown.tasks.iter().find(|one| one.task.key == "b").unwrap();
+        assert_eq!(failed.task.failure_context, "Attempt 1: its workflow was cancelled");
         let ended = house.events(id).await.into_iter().find(|event| event.kind == "workflow_ended").unwrap();
         assert_eq!(ended.data["summary"], json!(summary));
         house.close().await;

@@ -171,7 +171,9 @@ impl Dag {
         let key = if task.status == TaskStatus::InProgress { options.paint("1", &key) } else { key };
         let agent = options.paint("2", &pad(&task.agent, widths.agent));
         let attempt = if task.attempt > 1 { format!("×{}", task.attempt) } else { String::new() };
-        let current = task.started_at.map_or(Duration::ZERO, |started_at| options.now.since(started_at));
+        // Nothing goes on after the end of the workflow, also if a task has no event about its own end.
+        let now = self.ended.unwrap_or(options.now);
+        let current = task.started_at.map_or(Duration::ZERO, |started_at| now.since(started_at));
         let took = task.took + current;
         let took = if task.started_at.is_none() && took.is_zero() { String::new() } else { time(took) };
         let mut line = format!("{} {key}  {agent}  {attempt:<3}  {took:>7}", options.paint(colour, sign));

@@ -116,6 +116,15 @@ fn events_change_the_status_and_duration_of_tasks() {
 }
 
 #[test]
+fn the_clock_of_a_task_stops_with_its_workflow() {
+    let mut dag = Dag::new(&diamond());
+    dag.apply_event(&event("task_started", "research", 1, json!({ "agent": "researcher", "attempt": 1 })));
+    dag.apply_event(&event_with_task("workflow_ended", None, 3, json!({ "status": "cancelled" })));
+    let end = drawn(&dag, &options_at(30));
+    assert!(end.contains("research  researcher          2.0s\n"), "{end}");
+}
+
+#[test]
 fn a_workflow_whose_tasks_were_all_skipped_says_so() {
     let dag = Dag::new(&workflow("completed", &[task("a", "skipped", &[]), task("b", "skipped", &["a"])]));
     let drawing = drawn(&dag, &options_at(0));
