@@ -28,6 +28,7 @@ mod steps;
 mod value_schema;
 mod version;
 
+pub(crate) use nearest::edit_distance;
 pub use nearest::{nearest_name, with_nearest_name};
 pub use set::{PackSet, Refusal, UnusableType};
 pub use value_schema::ValueSchema;

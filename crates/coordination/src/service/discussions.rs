@@ -4,7 +4,7 @@ use emergent_domain::{
     approval::{Choice, Decision},
     audit::{AuditAction, NewAuditEntry},
     cursor::{Page, ResultPage},
-    discussion_options::{decision_text, find_option, quoted, takes_own_words},
+    discussion_options::check_decision,
     filter::{Filter, Op},
     ids::{ObjectId, ProjectId, WorkflowId},
     invalid::Invalid,
@@ -124,7 +124,10 @@ impl Dispatcher {
             check_decidable(&discussion)?;
             check_may_decide(tx, actor.author, "discussion", id)?;
             let decision = match choice {
-                Choice::Answer => check_option(&offered_options(&discussion), decision.clone(), field)?,
+                Choice::Answer => {
+                    let checked = check_decision(&offered_options(&discussion), decision.clone());
+                    checked.map_err(|problem| Invalid::new(field, problem))?
+                }
                 _ => decision.clone(),
             };
             let mut writer = graph.write_context(tx, actor)?;
@@ -251,18 +254,6 @@ pub(super) fn offered_options(discussion: &Object) -> Vec<String> {
     let listed = properties.get("escalation").and_then(|escalation| escalation.get("options"));
     let texts = listed.and_then(Value::as_array).into_iter().flatten();
     texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
-}
-
-/// Checks that a decision is one of the options if it has to be, and returns it with the option as it is written.
-fn check_option(options: &[String], decision: Value, field: &'static str) -> Result<Value> {
-    if takes_own_words(options) {
-        return Ok(decision);
-    }
-    match (decision_text(&decision).and_then(|text| find_option(options, text)), &decision) {
-        (Some(option), Value::String(_)) => Ok(json!(option)),
-        (Some(_), _) => Ok(decision),
-        (None, _) => Err(Invalid::new(field, format!("must be one of {}", quoted(options))).into()),
-    }
 }
 
 /// Whether a discussion waits for the decision of a person.

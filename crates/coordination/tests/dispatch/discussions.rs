@@ -173,7 +173,14 @@ both_engines! {
         let discussion = house.ended(id).await.workflow.escalation.unwrap().discussion.unwrap();
         let offered = house.dispatcher.inbox_item(house.project, discussion.0).await.unwrap().options;
         assert_eq!(offered, ["accept the last proposal", "SUGGEST_CHANGES"]);
-        let decision = json!("SUGGEST_CHANGES");
+        let slip = house.dispatcher.decide(house.actor(), discussion, json!("SUGGEST_CHANGE"), None).await;
+        let slip = slip.unwrap_err().to_string();
+        assert!(slip.contains("`decision`: is nearly the option `SUGGEST_CHANGES`"), "{slip}");
+        let answer = Some(json!("SUGGEST_CHANGES: add the dates"));
+        let new = NewDecision { choice: Choice::Answer, edited_input: None, answer, reason: None, digest: None };
+        let slip = house.dispatcher.decide_inbox_item(house.actor(), discussion.0, new).await.unwrap_err().to_string();
+        assert!(slip.contains("`answer`: is nearly the option `SUGGEST_CHANGES`"), "{slip}");
+        let decision = json!("suggest changes");
         house.dispatcher.decide(house.actor(), discussion, decision, Some("add the dates".into())).await.unwrap();
         let shown = house.completed(id).await;
         let design = &shown.tasks[0];

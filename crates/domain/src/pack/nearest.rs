@@ -60,8 +60,8 @@ fn expected_names(list: &str) -> impl Iterator<Item = &str> {
     list.split([',', ' ', '`']).filter(|word| !matches!(*word, "" | "one" | "of" | "or"))
 }
 
-/// Counts the insertions, deletions, substitutions and swaps of neighbouring characters.
-fn edit_distance(name: &[char], candidate: &str) -> usize {
+/// Counts the insertions, deletions, substitutions and swaps of neighbouring characters. `name` is in lower case.
+pub(crate) fn edit_distance(name: &[char], candidate: &str) -> usize {
     let candidate: Vec<char> = candidate.to_lowercase().chars().collect();
     let mut before_last = Vec::new();
     let mut last: Vec<usize> = (0..=candidate.len()).collect();

@@ -1,7 +1,7 @@
 //! `emergent discussion`: lists discussions, shows one, or decides an escalated one.
 
 use emergent_domain::{
-    discussion_options::{SUGGEST_CHANGES, find_option, quoted, takes_own_words},
+    discussion_options::{SUGGEST_CHANGES, check_decision, find_option, quoted, takes_own_words},
     foreign_json,
 };
 use emergent_wire::{
@@ -76,7 +76,7 @@ impl Discussion {
             }
             Discussion::Decide { discussion, decision, reason } => {
                 let id = resolve_id(client, &DISCUSSIONS, &discussion).await?;
-                let decision = parse_decision(&offered_options(client, &id).await, decision)?;
+                let decision = parse_decision(&offered_options(client, &id).await, &decision)?;
                 let body = DecideDiscussion { decision, reason };
                 let path = format!("/api/coordination/discussions/{}/decide", encode(&id));
                 let decided: Received<DiscussionView> = client.post(&path, &body).await?.data().await?;
@@ -98,33 +98,32 @@ pub async fn offered_options(client: &Client, id: &str) -> Vec<String> {
 }
 
 /// The decision that a person typed: an option by its number or name, the outcome in words, or a JSON object.
-fn parse_decision(options: &[String], text: String) -> Result<Value> {
+pub fn parse_decision(options: &[String], text: &str) -> Result<Value> {
     // Anything but a JSON object is text, also `42` and `true`.
-    match foreign_json::from_str::<Value>(&text) {
-        Ok(value) if value.is_object() => Ok(value),
-        _ => check_option(options, &text).map(Value::String),
-    }
+    let decision = match foreign_json::from_str::<Value>(text) {
+        Ok(value) if value.is_object() => value,
+        _ => {
+            let option = option_by_number(options, text);
+            check_number(options, option.as_deref().unwrap_or(text))?;
+            Value::String(option.unwrap_or_else(|| text.to_owned()))
+        }
+    };
+    check_decision(options, decision).map_err(|problem| {
+        let or_number = if takes_own_words(options) { "" } else { ", or the number of one" };
+        Error::Usage(format!("the decision {problem}{or_number}"))
+    })
 }
 
-/// The option that a text stands for, or the text where a discussion takes own words.
-pub fn check_option(options: &[String], text: &str) -> Result<String> {
-    let text = option_by_number(options, text).unwrap_or_else(|| text.to_owned());
-    // Whoever types a number where there is a list of options means one of them, and a decision cannot be undone.
-    let is_number = !options.is_empty() && text.trim().parse::<u64>().is_ok();
-    match find_option(options, &text) {
-        Some(option) => Ok(option.to_owned()),
-        None if takes_own_words(options) && is_number => {
-            let options = quoted(options);
-            let problem =
-                format!("`{}` is not the number of an option: the options are {options}", text.trim());
-            Err(Error::Usage(format!("{problem}; say the outcome in your own words if you want another one")))
-        }
-        None if takes_own_words(options) => Ok(text),
-        None => {
-            let options = quoted(options);
-            Err(Error::Usage(format!("the decision must be one of {options}, or the number of one")))
-        }
+/// Refuses a number that stands for no option where a discussion takes own words. Whoever types a number where there is a
+/// list of options means one of them, and a decision cannot be undone.
+fn check_number(options: &[String], text: &str) -> Result<()> {
+    let is_number = text.trim().parse::<u64>().is_ok();
+    if options.is_empty() || !takes_own_words(options) || !is_number || find_option(options, text).is_some() {
+        return Ok(());
     }
+    let problem =
+        format!("`{}` is not the number of an option: the options are {}", text.trim(), quoted(options));
+    Err(Error::Usage(format!("{problem}; say the outcome in your own words if you want another one")))
 }
 
 /// The command that decides a discussion, with what can be decided.
@@ -341,9 +340,8 @@ mod tests {
     #[test]
     fn a_decision_is_an_option_by_its_name_or_number() {
         let review = options(&["APPROVED", "SUGGEST_CHANGES"]);
-        let parsed = |options: &[String], text: &str| {
-            parse_decision(options, text.to_owned()).map_err(|error| error.to_string())
-        };
+        let parsed =
+            |options: &[String], text: &str| parse_decision(options, text).map_err(|error| error.to_string());
         assert_eq!(parsed(&review, "2"), Ok(json!("SUGGEST_CHANGES")));
         assert_eq!(parsed(&review, "approved"), Ok(json!("APPROVED")));
         let refused = "the decision must be one of `APPROVED`, `SUGGEST_CHANGES`, or the number of one";
@@ -356,6 +354,9 @@ mod tests {
         let beyond = "`7` is not the number of an option: the options are `accept the last proposal`; say the outcome \
                       in your own words if you want another one";
         assert_eq!(parsed(&proposal, "7").unwrap_err(), beyond);
+        let slip =
+            parsed(&options(&["accept the last proposal", "SUGGEST_CHANGES"]), "SUGGEST_CHANGE").unwrap_err();
+        assert!(slip.starts_with("the decision is nearly the option `SUGGEST_CHANGES`: "), "{slip}");
         assert_eq!(parsed(&[], "42"), Ok(json!("42")));
         assert_eq!(parsed(&review, r#"{ "option": "APPROVED" }"#), Ok(json!({ "option": "APPROVED" })));
     }

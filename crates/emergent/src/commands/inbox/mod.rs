@@ -153,9 +153,7 @@ impl Inbox {
                     InboxDetailView::Escalated(item) if item.kind == InboxKind::Escalation => {
                         return options::carry_out(client, item, &answer, as_json).await;
                     }
-                    InboxDetailView::Escalated(item) => {
-                        Value::String(discussion::check_option(&item.options, &answer)?)
-                    }
+                    InboxDetailView::Escalated(item) => discussion::parse_decision(&item.options, &answer)?,
                 };
                 let body = DecideApproval { answer: Some(answer), ..decision(Choice::Answer, None) };
                 decide(client, &item, body, as_json).await
@@ -388,7 +386,7 @@ async fn check_answer(client: &Client, item: &InboxDetailView, answer: &str) -> 
         InboxDetailView::Escalated(item) if item.kind == InboxKind::Escalation => {
             options::check(client, item, answer).await
         }
-        InboxDetailView::Escalated(item) => discussion::check_option(&item.options, answer).map(drop),
+        InboxDetailView::Escalated(item) => discussion::parse_decision(&item.options, answer).map(drop),
         InboxDetailView::Request(request) => {
             let Some(question) = &request.question else { return Ok(()) };
             let is_free = question.options.is_empty() || question.response_schema.is_some();

@@ -3,7 +3,6 @@
 use console::Term;
 use emergent_domain::approval::Choice;
 use emergent_wire::approval::{DecideApproval, EscalatedItemView, InboxKind};
-use serde_json::Value;
 
 use super::{
     decision, option_by_number, options,
@@ -152,8 +151,8 @@ fn answer(terminal: &Term, item: &EscalatedItemView, text: Option<String>) -> Re
         terminal.write_line("Nothing was answered.")?;
         return Ok(None);
     }
-    let answer = match discussion::check_option(&item.options, &text) {
-        Ok(answer) => Some(Value::String(answer)),
+    let answer = match discussion::parse_decision(&item.options, &text) {
+        Ok(answer) => Some(answer),
         Err(error) => {
             terminal.write_line(&error.to_string())?;
             return Ok(None);
