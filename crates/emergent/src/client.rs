@@ -98,6 +98,9 @@ impl Client {
             let local_server =
                 datadir::running_server(&settings.data_dir).filter(|found| base == found.address);
             let transport = http_transport(base, certificates)?;
+            if let Some(folders) = local_server.as_ref().and_then(|server| server.rehearsals.as_deref()) {
+                messages::set_rehearsals(folders);
+            }
             let local_token = || local_server.and_then(|_| datadir::server_token(&settings.data_dir));
             let token = flags.token.clone().or_else(local_token);
             let token = token.ok_or_else(|| {
@@ -139,10 +142,11 @@ impl Client {
                 };
                 Ok(Self { token, transport: Transport::InProcess(services, router), project, token_note })
             }
-            DataDirOwner::Server { address, token: admin_token } => {
-                // The server of a folder has other rehearsals only if its own environment says so.
-                if settings.database_url.is_none() {
-                    messages::set_rehearsals(&settings.rehearsals);
+            DataDirOwner::Server { address, token: admin_token, rehearsals } => {
+                // Those of the server count. Its environment may name another folder than this one.
+                if let Some(folders) = rehearsals {
+                    let is_same = server_file::absolute_folders(&settings.rehearsals) == folders;
+                    messages::set_rehearsals(if is_same { &settings.rehearsals } else { &folders });
                 }
                 let token = token.or(admin_token);
                 let token =
@@ -357,15 +361,16 @@ impl LocalDriver {
 /// Who uses the data folder: this process, which has opened it, or a running server.
 enum DataDirOwner {
     ThisProcess(Box<Services>),
-    Server { address: String, token: Option<String> },
+    Server { address: String, token: Option<String>, rehearsals: Option<String> },
 }
 
 /// Opens the data folder, or finds the server that uses it. Waits up to `LOCK_TIMEOUT` for another command.
 async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
     let deadline = Instant::now() + LOCK_TIMEOUT;
     let mut settings = settings.clone();
-    if let Some(address) = usable_server(&settings).await {
-        return Ok(DataDirOwner::Server { address, token: datadir::server_token(&settings.data_dir) });
+    if let Some(ServerFile { address, rehearsals, .. }) = usable_server(&settings).await {
+        let token = datadir::server_token(&settings.data_dir);
+        return Ok(DataDirOwner::Server { address, token, rehearsals });
     }
     if settings.database_url.is_none() {
         // The lock on the folder means that nobody waits for the writes of this command.
@@ -376,8 +381,9 @@ async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
             Ok(services) => return Ok(DataDirOwner::ThisProcess(Box::new(services))),
             // Whoever has the lock wrote the file: another process would have removed it.
             Err(Error::Locked { path }) => match server_file::read(&path) {
-                Some(ServerFile { address, .. }) => {
-                    return Ok(DataDirOwner::Server { address, token: datadir::server_token(&path) });
+                Some(ServerFile { address, rehearsals, .. }) => {
+                    let token = datadir::server_token(&path);
+                    return Ok(DataDirOwner::Server { address, token, rehearsals });
                 }
                 // Another command, or a server that does not listen yet, has the lock: try again shortly.
                 None if Instant::now() < deadline => tokio::time::sleep(LOCK_RETRY_INTERVAL).await,
@@ -388,19 +394,19 @@ async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
     }
 }
 
-/// The address of the server that uses the folder and its database. On PostgreSQL, the database can be used without
+/// The server that uses the folder and its database. On PostgreSQL, the database can be used without
 /// the server, so one that cannot be reached from here, such as one in a container, is left alone.
-async fn usable_server(settings: &Settings) -> Option<String> {
+async fn usable_server(settings: &Settings) -> Option<ServerFile> {
     let url = settings.database_url.as_deref();
     let server = datadir::running_server(&settings.data_dir).filter(|server| server.has_database(url))?;
     if url.is_none() {
-        return Some(server.address);
+        return Some(server);
     }
     let health = format!("{}/health", server.address);
     let request =
         http_client(&server.address, Certificates::AnyOnLoopback).ok()?.get(health).timeout(HEALTH_TIMEOUT);
     let response = request.send().await.ok()?;
-    response.status().is_success().then_some(server.address)
+    response.status().is_success().then_some(server)
 }
 
 /// Which certificates are accepted from a server that a person named: any, if it is the one of the data folder.

@@ -15,7 +15,7 @@ use emergent_secrets::KeySource;
 use rand::RngCore;
 
 use crate::{
-    config::env_value,
+    config::{Settings, env_value},
     error::{Error, Result},
     hints, lock_holder, private_files,
     server_file::{self, ServerFile},
@@ -151,8 +151,9 @@ impl DataDir {
     }
 
     /// Writes the server's address to the file where commands on this folder find it.
-    pub fn write_address(&self, address: &str, database_url: Option<&str>) -> Result<()> {
-        let file = server_file::write(&self.path, address, database_url)?;
+    pub fn write_address(&self, address: &str, settings: &Settings) -> Result<()> {
+        let url = settings.database_url.as_deref();
+        let file = server_file::write(&self.path, address, url, &settings.rehearsals)?;
         // A server writes its address once.
         let _ = self.server_file.set(file);
         Ok(())

@@ -154,7 +154,9 @@ fn name_rehearsals(message: &str, folders: &str, scripts: &[String]) -> String {
         .replace(REHEARSALS_FOLDER, &format!("`{folders}` (`EMERGENT_REHEARSALS` names another folder)"));
     let Some((before, rest)) = message.split_once(UNKNOWN_SCRIPT) else { return message };
     let Some((name, after)) = rest.split_once('`') else { return message };
-    let nearest = suggestion(name, scripts.iter().map(String::as_str));
+    // A script with this very name may have been added a moment ago, or its folder may be another one.
+    let others = scripts.iter().map(String::as_str).filter(|script| *script != name);
+    let nearest = suggestion(name, others);
     let begin = format!("{before}{UNKNOWN_SCRIPT}{name}`{nearest}");
     match after.strip_prefix("; ").filter(|_| !nearest.is_empty()) {
         Some(rest) => text::append(&begin, "; ", &format!("or {rest}")),
@@ -435,6 +437,7 @@ mod tests {
             named(&["workflow", "search"]),
             format!("`model`: there is no rehearsal script `serch`; did you mean `search`? Or {rest}")
         );
+        assert_eq!(named(&["serch"]), format!("`model`: there is no rehearsal script `serch`; {rest}"));
         assert_eq!(name_rehearsals("the folder is gone", "x", &[]), "the folder is gone");
     }
 

@@ -47,7 +47,8 @@ impl Serve {
     pub async fn run(self, store: &StoreFlags) -> Result<()> {
         let settings = Settings::load(store, self.listen.clone())?;
         survive_file_limit();
-        for sentence in settings_report::unknown_variables(&config::env_names()) {
+        let unknown = settings_report::unknown_variables(&config::env_names());
+        for sentence in unknown.into_iter().chain(settings_report::missing_folders(&settings.describe())) {
             warn!("{sentence}");
         }
         let failed = |source| Error::listen(&settings.listen, source);
@@ -80,7 +81,7 @@ impl Serve {
         }
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
         services.app.set_listen_address(address, settings.tls.is_some());
-        services.data.write_address(&format!("{scheme}://{address}"), settings.database_url.as_deref())?;
+        services.data.write_address(&format!("{scheme}://{address}"), &settings)?;
         if settings.tls.is_none() && !emergent_api::is_loopback(address) {
             warn!(
                 "listening beyond this machine without TLS: tokens travel in the clear; set \

@@ -137,6 +137,31 @@ pub fn environment_variable(name: &str) -> Option<&'static str> {
 /// The variables that only commands read.
 const COMMAND_VARIABLES: [&str; 3] = ["EMERGENT_PROJECT", "EMERGENT_SERVER", "EMERGENT_TOKEN"];
 
+/// A sentence for each folder that a setting names and that cannot be read. The first recording makes its folder.
+pub fn missing_folders(settings: &[SettingView]) -> Vec<String> {
+    let is_given = |setting: &&SettingView| {
+        ["rehearsals", "recordings"].contains(&setting.name.as_str())
+            && setting.source != SettingSource::Default
+    };
+    let mut sentences = Vec::new();
+    for setting in settings.iter().filter(is_given) {
+        let value = setting.value.as_deref().unwrap_or_default();
+        let folders: Vec<_> = match setting.name.as_str() {
+            "rehearsals" => std::env::split_paths(value).collect(),
+            _ => vec![value.into()],
+        };
+        for folder in folders.iter().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+            let what = match Path::exists(folder) {
+                true => "is not a folder",
+                false if setting.name == "recordings" => continue,
+                false => "does not exist",
+            };
+            sentences.push(format!("{}, which {} names, {what}", folder.display(), setting.variable));
+        }
+    }
+    sentences
+}
+
 /// A sentence for each of these variables that looks like a setting and is none. A mistyped variable would
 /// otherwise leave a default in force, such as programs that are allowed.
 pub fn unknown_variables(names: &[String]) -> Vec<String> {

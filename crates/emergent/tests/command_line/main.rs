@@ -28,6 +28,7 @@ mod newcomer;
 mod newcomer_postgres;
 mod packaging;
 mod readable;
+mod rehearsals;
 mod resources;
 mod search;
 mod settings;

@@ -1,11 +1,9 @@
 //! Checks settings that a server reads at its start and that no other check uses: files, folders and values that have to
 //! be of a form, and variables that are none of the settings.
 
-use std::path::Path;
-
 use emergent_api::server;
 use emergent_llm::Models;
-use emergent_wire::diagnostics::{SettingSource, SettingView};
+use emergent_wire::diagnostics::SettingView;
 
 use super::{Finding, ok_finding, problem_finding, warning_finding};
 use crate::{
@@ -58,31 +56,12 @@ fn judge(settings: &Settings) -> Result<(), Error> {
     models.check_provider(&judge).map_err(|error| settings.setting_error("EMERGENT_JUDGE_MODEL", error))
 }
 
-/// A warning for each folder that a setting names and that cannot be read. The first recording makes its folder.
+/// A warning for each folder that a setting names and that cannot be read.
 fn folders(settings: &[SettingView]) -> Vec<Finding> {
-    let is_given = |setting: &&SettingView| {
-        ["rehearsals", "recordings"].contains(&setting.name.as_str())
-            && setting.source != SettingSource::Default
-    };
-    let mut findings = Vec::new();
-    for setting in settings.iter().filter(is_given) {
-        let value = setting.value.as_deref().unwrap_or_default();
-        let folders: Vec<_> = match setting.name.as_str() {
-            "rehearsals" => std::env::split_paths(value).collect(),
-            _ => vec![value.into()],
-        };
-        for folder in folders.iter().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
-            let what = match Path::exists(folder) {
-                true => "is not a folder",
-                false if setting.name == "recordings" => continue,
-                false => "does not exist",
-            };
-            let found = format!("{}, which {} names, {what}", folder.display(), setting.variable);
-            findings.push(Finding {
-                fix: Some("make the folder, or correct the setting".to_owned()),
-                ..warning_finding(SECTION, found)
-            });
-        }
-    }
-    findings
+    let sentences = settings_report::missing_folders(settings).into_iter();
+    let warnings = sentences.map(|found| Finding {
+        fix: Some("make the folder, or correct the setting".to_owned()),
+        ..warning_finding(SECTION, found)
+    });
+    warnings.collect()
 }

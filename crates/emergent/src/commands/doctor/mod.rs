@@ -179,6 +179,7 @@ async fn check_local(store: &StoreFlags) -> Vec<Finding> {
         // What the server says takes the place of what was found from outside.
         findings.retain(|finding| of_server.iter().all(|other| other.what != finding.what));
         findings.extend(server_state::ignored_variables(&settings.describe()));
+        findings.extend(setup::missing_server_folders(&settings));
         findings.extend(of_server);
         return findings;
     }

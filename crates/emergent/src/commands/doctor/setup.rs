@@ -207,6 +207,24 @@ pub async fn server(settings: &Settings) -> (Finding, Option<String>) {
     }
 }
 
+/// A warning for each folder in which the server of the data folder looks for rehearsal scripts and that does not exist.
+/// The one of the data folder is made when it is needed.
+pub fn missing_server_folders(settings: &Settings) -> Vec<Finding> {
+    let folders =
+        server_file::read(&settings.data_dir).and_then(|server| server.rehearsals).unwrap_or_default();
+    let default = server_file::absolute_folders(&settings.data_dir.join("rehearsals").to_string_lossy());
+    let missing = std::env::split_paths(&folders)
+        .filter(|folder| !folder.as_os_str().is_empty() && *folder != *default && !folder.is_dir());
+    let warnings = missing.map(|folder| Finding {
+        fix: Some("make the folder, or correct EMERGENT_REHEARSALS and start the server again".to_owned()),
+        ..warning_finding(
+            "configuration",
+            format!("the server looks for rehearsal scripts in {}, which is no folder", folder.display()),
+        )
+    });
+    warnings.collect()
+}
+
 /// Checks which model providers are configured, and whether they can be reached with their keys. No model is
 /// called, because that would cost money. Also returns what agents can use; `None` if a server would not start.
 pub async fn models(settings: &Settings) -> (Vec<Finding>, Option<UsableModels>) {
