@@ -4,6 +4,7 @@
 mod pages;
 mod received;
 mod requests;
+mod token_source;
 mod transport;
 
 use std::{io::IsTerminal, time::Duration};
@@ -17,7 +18,7 @@ use tokio::{sync::watch, task::JoinHandle, time::Instant};
 use tower::ServiceExt;
 
 use crate::{
-    config::{self, Settings, StoreFlags},
+    config::{Settings, StoreFlags},
     datadir::{self, LOCK_RETRY_INTERVAL, LOCK_TIMEOUT},
     error::{Error, Result},
     hints, messages, output,
@@ -25,6 +26,7 @@ use crate::{
     services::{self, Services},
 };
 pub use received::Received;
+pub use token_source::TokenSource;
 pub use transport::{ApiResponse, Certificates, http_client, refusal};
 use transport::{Content, stream_error};
 
@@ -72,8 +74,8 @@ pub struct Client {
     transport: Transport,
     token: String,
     project: Option<String>,
-    /// Where a token came from that somebody gave, for the error of a server that does not know it.
-    token_note: Option<String>,
+    /// Where the token comes from, for the error of a server that does not accept it.
+    token_source: TokenSource,
 }
 
 enum Transport {
@@ -102,12 +104,15 @@ impl Client {
                 messages::set_rehearsals(folders);
             }
             let local_token = || local_server.and_then(|_| datadir::server_token(&settings.data_dir));
+            let token_source = match &flags.token {
+                Some(token) => TokenSource::from_flag(token, "give another one"),
+                None => TokenSource::from_data_dir(&settings.data_dir),
+            };
             let token = flags.token.clone().or_else(local_token);
             let token = token.ok_or_else(|| {
                 Error::Usage(format!("`{server}` needs a token: --token, or EMERGENT_TOKEN"))
             })?;
-            let token_note = token_note(flags.token.as_deref(), "give another one");
-            return Ok(Self { transport, token, project, token_note });
+            return Ok(Self { transport, token, project, token_source });
         }
         let is_new = lacks_data(&settings);
         if is_new && access == DataAccess::Existing {
@@ -130,17 +135,23 @@ impl Client {
 
     async fn local(settings: &Settings, token: Option<String>, project: Option<String>) -> Result<Self> {
         let other = "without it, the command uses the admin token of the data folder";
-        let token_note = token_note(token.as_deref(), other);
+        let mut token_source = match &token {
+            Some(token) => TokenSource::from_flag(token, other),
+            None => TokenSource::from_data_dir(&settings.data_dir),
+        };
         match open_or_connect(settings).await? {
             DataDirOwner::ThisProcess(services) => {
                 messages::set_without_server();
                 messages::set_rehearsals(&settings.rehearsals);
                 let router = emergent_api::router(services.app.clone());
+                if token.is_none() && services.admin_token_ended {
+                    token_source = TokenSource::Own;
+                }
                 let token = match token {
                     Some(token) => token,
                     None => services.local_token().await?,
                 };
-                Ok(Self { token, transport: Transport::InProcess(services, router), project, token_note })
+                Ok(Self { token, transport: Transport::InProcess(services, router), project, token_source })
             }
             DataDirOwner::Server { address, token: admin_token, rehearsals } => {
                 // Those of the server count. Its environment may name another folder than this one.
@@ -152,7 +163,7 @@ impl Client {
                 let token =
                     token.ok_or_else(|| Error::Usage("the server needs a token: --token".to_owned()))?;
                 let transport = http_transport(base_url(&address)?, Certificates::AnyOnLoopback)?;
-                Ok(Self { transport, token, project, token_note })
+                Ok(Self { transport, token, project, token_source })
             }
         }
     }
@@ -172,7 +183,7 @@ impl Client {
         let router = emergent_api::router(services.app.clone());
         let token = services.local_token().await?;
         let transport = Transport::InProcess(Box::new(services), router);
-        Ok(Self { token, transport, project: None, token_note: None })
+        Ok(Self { token, transport, project: None, token_source: TokenSource::Own })
     }
 
     /// The same client, naming no project.
@@ -258,9 +269,14 @@ impl Client {
         self.check_status(response).await
     }
 
-    /// Turns an error status into an error, which says where a token came from that is not known.
+    /// Where the token of this client comes from.
+    pub fn token_source(&self) -> &TokenSource {
+        &self.token_source
+    }
+
+    /// Turns an error status into an error, which says where a token came from that is not accepted.
     async fn check_status(&self, response: ApiResponse) -> Result<ApiResponse> {
-        response.error_for_status().await.map_err(|error| match (error, &self.token_note) {
+        response.error_for_status().await.map_err(|error| match (error, self.token_source.note()) {
             (Error::Refused { code, message, details }, Some(note)) if code == "unauthorized" => {
                 Error::Refused { code, message: format!("{message}; {note}"), details }
             }
@@ -324,13 +340,6 @@ impl Client {
         };
         Ok(response)
     }
-}
-
-/// Says where a token came from that somebody gave, and what else there is.
-fn token_note(token: Option<&str>, other: &str) -> Option<String> {
-    let is_in_environment = config::env_value("EMERGENT_TOKEN").as_deref() == Some(token?);
-    let source = if is_in_environment { "EMERGENT_TOKEN" } else { "--token" };
-    Some(format!("it is the one of {source}: {other}"))
 }
 
 /// Whether the data folder has neither a database nor a running server, and the database is not elsewhere either.

@@ -283,7 +283,9 @@ fn print_welcome(
     let mut text = format!("Emergent listens on {address}  ({engine})\n");
     let token_file = settings.data_dir.join(datadir::ADMIN_TOKEN_FILE);
     if services.admin_token_ended {
-        text.push_str(&format!("  admin token  {}\n", ended_token_message(settings)));
+        let columns = output::terminal_width().unwrap_or(DEFAULT_COLUMNS);
+        let lines = wrap_item("  admin token  ", &ended_token_message(settings), columns);
+        text.push_str(&(lines.join("\n") + "\n"));
     } else if services.token_is_new {
         text.push_str(&format!("  admin token  {}\n", services.admin_token));
         text.push_str(&format!("               (kept in {}; not printed again)\n", token_file.display()));

@@ -8,16 +8,17 @@ use emergent_domain::{
 };
 use emergent_wire::{
     project::ProjectView,
+    session::SessionView,
     token::{CreateToken, TokenView},
 };
 use uuid::Uuid;
 
 use super::{
-    encode, parse_flag,
+    confirm, encode, parse_flag,
     resolve::{LAST, TOKENS, resolve_id},
 };
 use crate::{
-    client::{Client, DataAccess, Received},
+    client::{Client, DataAccess, Received, TokenSource},
     config::parse_duration,
     error::{Error, Result},
     hints, output,
@@ -50,6 +51,9 @@ pub enum Token {
         /// Also revoke the tokens that it created, those that they created, and so on
         #[arg(long)]
         with_children: bool,
+        /// Revoke the token that this command itself uses without asking
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -131,22 +135,49 @@ impl Token {
                 "`last` names no token to revoke: name it by its name or its id (`{}` lists them)",
                 hints::command("token list")
             ))),
-            Token::Revoke { target, with_children } => {
+            Token::Revoke { target, with_children, yes } => {
                 let id = resolve_id(&client, &TOKENS, &target).await?;
+                let renewal = renewal_of_own(&client, &id).await?;
+                if let Some(renewal) = renewal.as_deref().filter(|_| !yes) {
+                    confirm_own(&target, renewal)?;
+                }
                 let path = format!("/api/tokens/{}?children={with_children}", encode(&id));
                 let revoked: Received<TokenView> = client.delete(&path).await?.data().await?;
                 if as_json {
                     return output::print_json(&revoked);
                 }
                 output::print_line(&format!("token {id} is revoked"))?;
-                print_created(&id, &revoked)
+                print_created(&id, &revoked, renewal.is_some())?;
+                renewal.into_iter().for_each(|renewal| output::print_notice(&renewal));
+                Ok(())
             }
         }
     }
 }
 
-/// Says which tokens a revoked token created, and whether they are still valid.
-fn print_created(id: &str, revoked: &TokenView) -> Result<()> {
+/// What an operator does after this token was revoked, if the command itself uses it; `None` for another token.
+async fn renewal_of_own(client: &Client, id: &str) -> Result<Option<String>> {
+    let source = client.token_source();
+    if *source == TokenSource::Own {
+        return Ok(None);
+    }
+    let session: Received<SessionView> = client.get("/api/session").await?.data().await?;
+    Ok((session.token_id.to_string() == id).then(|| source.renewal()))
+}
+
+/// Asks at a terminal before the token is revoked that the command itself uses. Without a terminal, it needs `--yes`.
+fn confirm_own(target: &str, renewal: &str) -> Result<()> {
+    let what = format!("revoke `{}`, the token that this command itself uses", printable_line(target));
+    match confirm::ask(&format!("{renewal}\nReally {what}?"))? {
+        Some(true) => Ok(()),
+        Some(false) => Err(Error::Declined),
+        None => Err(Error::Usage(format!("this would {what}: add --yes if you want that. {renewal}"))),
+    }
+}
+
+/// Says which tokens a revoked token created, and whether they are still valid. `is_own` says that the command itself used
+/// the revoked token, so that only another one can revoke more.
+fn print_created(id: &str, revoked: &TokenView, is_own: bool) -> Result<()> {
     let (ended, open): (Vec<_>, Vec<_>) =
         revoked.created_tokens.iter().flatten().partition(|token| token.revoked_at.is_some());
     for token in ended {
@@ -157,7 +188,9 @@ fn print_created(id: &str, revoked: &TokenView) -> Result<()> {
         eprintln!("token {} ({name}), which it created, is not revoked", token.id);
     }
     if !open.is_empty() {
-        eprintln!("Revoke them with `emergent token revoke {id} --with-children`.");
+        let another = if is_own { ", with a token that is valid" } else { "" };
+        let command = hints::command(&format!("token revoke {id} --with-children"));
+        output::print_notice(&format!("Revoke them with `{command}`{another}."));
     }
     Ok(())
 }

@@ -33,6 +33,7 @@ mod resources;
 mod search;
 mod settings;
 mod terminal;
+mod tokens;
 mod width;
 mod without_server;
 

@@ -20,7 +20,7 @@ pub use usable_models::{MODEL_FIELD, UsableModels, fix_of_model_warning};
 
 use crate::{
     build_info,
-    client::{Client, DataAccess, ServerFlags},
+    client::{Client, DataAccess, ServerFlags, TokenSource},
     config::{Settings, StoreFlags},
     error::{Error, Result},
     output,
@@ -144,11 +144,26 @@ async fn check_client(client: Client, address: &str, fix: &str) -> Vec<Finding> 
             let found = "it does not describe its settings, because it is of an older version";
             (vec![ok_finding("server", found)], Vec::new(), None)
         }
-        Err(error) => return vec![problem_finding("server", error.describe(), fix)],
+        Err(error) => return vec![refused_finding(client.token_source(), address, &error, fix)],
     };
     findings.extend(contents::check_server_contents(client, models.as_ref()).await);
     findings.extend(settings);
     findings
+}
+
+/// The finding about a server that answers a request with this error.
+fn refused_finding(source: &TokenSource, address: &str, error: &Error, fix: &str) -> Finding {
+    match (source.name(), error) {
+        (Some(name), Error::Refused { code, .. }) if code == "unauthorized" => problem_finding(
+            "server",
+            format!(
+                "{address} answers, and does not accept the token of {name}: it is not known there, was revoked or has \
+                 expired"
+            ),
+            source.way_out(),
+        ),
+        _ => problem_finding("server", error.describe(), fix),
+    }
 }
 
 /// Checks the data folder of this machine, or the server that uses it.
