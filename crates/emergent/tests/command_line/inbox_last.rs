@@ -158,3 +158,13 @@ fn an_answer_that_would_be_refused_is_not_asked_about() {
     let told = failed(&home.run(&["inbox", "answer", "last", "4"]));
     assert!(told.contains("this would cancel the workflow"), "{told}");
 }
+
+#[test]
+fn an_edited_call_is_asked_about_with_its_new_input() {
+    let home = home_with_talker();
+    failed(&home.run(&["chat", "delete it", "--agent", "talker"]));
+    let edit = ["inbox", "edit", "last", "--input", r#"{ "id": "Note/other" }"#];
+    let asked = converse_to_end(&home, &edit, &[("Note/other", "n\r"), ("Nothing was changed.", "")]);
+    let asked = text(&asked.stdout);
+    assert!(asked.contains("with the new input") && !asked.contains("Note/old"), "{asked}");
+}

@@ -37,6 +37,8 @@ pub use review::{Reviewed, review_request};
 use show::{choice_word, print_decided, print_escalated, print_escalated_decision, print_request};
 
 const TITLE_CHARS: usize = 60;
+/// How much of an edited input a question shows.
+const MAX_INPUT_CHARS: usize = 1_000;
 /// Where the time of a timestamp begins and ends, in minutes: `00:00`.
 const TIME_START: usize = 11;
 const TIME_END: usize = 16;
@@ -137,9 +139,9 @@ impl Inbox {
                 decide(client, &item, decision(Choice::Approve, reason), as_json).await
             }
             Inbox::Edit { request, input, input_file, reason, yes } => {
-                let edited_input = Some(read_input(input.as_deref(), input_file.as_deref())?);
-                let item = load_to_decide(client, &request, Deciding::Approve, yes).await?;
-                let body = DecideApproval { edited_input, ..decision(Choice::Approve, reason) };
+                let input = read_input(input.as_deref(), input_file.as_deref())?;
+                let item = load_to_decide(client, &request, Deciding::Edit(&input), yes).await?;
+                let body = DecideApproval { edited_input: Some(input), ..decision(Choice::Approve, reason) };
                 decide(client, &item, body, as_json).await
             }
             Inbox::Deny { request, reason, yes } => {
@@ -166,6 +168,8 @@ impl Inbox {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deciding<'a> {
     Approve,
+    /// With this input in place of the one that the agent wrote.
+    Edit(&'a Value),
     Deny,
     /// With this answer.
     Answer(&'a str),
@@ -182,6 +186,11 @@ impl Deciding<'_> {
                     printable_line(&request.agent_name)
                 )
             }
+            (Self::Edit(input), InboxDetailView::Request(request)) => {
+                let (tool, agent) = (printable_line(&request.tool_name), printable_line(&request.agent_name));
+                let input = one_line(&first_line(&input.to_string(), MAX_INPUT_CHARS));
+                format!("approve the call {tool} of {agent} with the new input {input}")
+            }
             (Self::Deny, InboxDetailView::Request(request)) => {
                 format!("deny \"{}\" of {}", one_line(&request.title), printable_line(&request.agent_name))
             }
@@ -193,12 +202,16 @@ impl Deciding<'_> {
             }
             (deciding, InboxDetailView::Escalated(item)) => {
                 let verb = match (deciding, item.kind) {
-                    (Self::Approve, InboxKind::Escalation) => "resume the workflow".to_owned(),
+                    (Self::Approve | Self::Edit(_), InboxKind::Escalation) => {
+                        "resume the workflow".to_owned()
+                    }
                     (Self::Deny, InboxKind::Escalation) => "cancel the workflow".to_owned(),
                     (Self::Answer(answer), InboxKind::Escalation) => {
                         options::describe(&option_of(&item.options, answer.trim()))
                     }
-                    (Self::Approve, _) => "accept the last proposal of the discussion".to_owned(),
+                    (Self::Approve | Self::Edit(_), _) => {
+                        "accept the last proposal of the discussion".to_owned()
+                    }
                     (Self::Deny, _) => "cancel the workflow of the discussion".to_owned(),
                     (Self::Answer(answer), _) => {
                         let outcome = first_line(&option_of(&item.options, answer), TITLE_CHARS);
@@ -367,7 +380,7 @@ fn check_choice(item: &InboxDetailView, deciding: Deciding<'_>) -> Result<()> {
     let InboxDetailView::Request(request) = item else { return Ok(()) };
     let id = request.id.to_string();
     let (is, instead) = match (deciding, request.kind) {
-        (Deciding::Approve, ApprovalKind::Question) => {
+        (Deciding::Approve | Deciding::Edit(_), ApprovalKind::Question) => {
             ("a question, which is answered", format!("inbox answer {} ANSWER", short_id(&id)))
         }
         (Deciding::Answer(_), ApprovalKind::Approval) => {
