@@ -241,3 +241,16 @@ fn an_approval_of_a_single_question_does_not_take_the_next_command() {
     let output = converse_through(&home, SHELL, &["chat", "delete it", "--agent", "talker"], &steps);
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }
+
+#[test]
+fn the_run_of_something_else_is_not_the_last_one_of_a_new_chat() {
+    let home = home_with_talker();
+    command_output(home.run(&["agent", "trigger", "talker", "--input", "elsewhere", "--follow"]));
+    let steps = [
+        ("Ctrl-D leaves", "/open last\r"),
+        ("Nothing was said yet.", "/open\r"),
+        ("Nothing was said yet.", "\x04"),
+    ];
+    let told = converse(&home, &["chat", "--agent", "talker"], &steps);
+    assert!(!told.contains("elsewhere"), "{told}");
+}

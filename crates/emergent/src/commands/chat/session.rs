@@ -275,7 +275,8 @@ impl<'a> Session<'a> {
                 Some(run) => run.to_string(),
                 None => return output::print_line("No message was answered yet."),
             },
-            (reference, None) => reference.unwrap_or_else(|| LAST.to_owned()),
+            // The newest run of the project is not one of this conversation.
+            (_, None) => return output::print_line("Nothing was said yet."),
         };
         run::Run::Show { run: reference }.run(self.client, false).await
     }
