@@ -13,7 +13,7 @@ use emergent_graph::{WriteContext, objects, relationships};
 use emergent_store::{Tx, objects as rows, projects};
 
 use crate::{
-    create::{MAX_BLOCKERS, new_edge, quorum_problem},
+    create::{MAX_BLOCKERS, check_key, new_edge, quorum_problem},
     dispatchable::NameableAgents,
     error::{Error, Result},
     existing_tasks::assigned_workflow,
@@ -41,6 +41,10 @@ fn check(tx: &mut Tx<'_>, writer: &WriteContext, task: &NewTask) -> Result<BTree
     let project = writer.project.id;
     let mut problems = Vec::new();
     let mut add = |field: &str, reason: &str| problems.push(Problem::new(field, reason));
+    // A workflow that takes the task keeps its key.
+    if let Err(reason) = check_key(&task.key) {
+        add("key", &reason);
+    }
     if task.title.trim().is_empty() {
         add("title", "is required");
     }
