@@ -149,6 +149,8 @@ impl Run {
                     client.get_all_pages(&format!("{}/messages{step}", path(&detail))).await?;
                 if as_json {
                     output::print_json(&messages)
+                } else if messages.is_empty() && output::terminal_width().is_some() {
+                    output::print_line("This run has no such messages.")
                 } else {
                     show_messages(&detail.facts.id.to_string(), &messages)
                 }

@@ -57,3 +57,24 @@ fn agents_are_listed_with_whole_names_and_times_with_their_zone() {
         "{piped}"
     );
 }
+
+#[test]
+fn names_are_whole_on_a_terminal_of_60_columns() {
+    let home = home_with_agent();
+    command_output(home.run(&["product", "install", "emergent.memory", "--yes"]));
+    let shown = |args: &[&str]| text(&on_terminal(&home, (24, 60), "", args).stdout);
+    assert!(shown(&["product", "list"]).contains("emergent.memory"));
+    let settings = shown(&["doctor"]);
+    for name in ["EMERGENT_ADMIN_TOKEN = (hidden)", "max-project-runs = ", "write-timeout = "] {
+        assert!(settings.lines().any(|line| line.trim_start().starts_with(name)), "{name}: {settings}");
+    }
+}
+
+#[test]
+fn a_step_without_messages_is_said_to_have_none() {
+    let home = home_with_agent();
+    command_output(home.run(&["agent", "trigger", "echo", "--input", "x", "--follow"]));
+    let args = ["run", "messages", "last", "--step", "99"];
+    assert!(text(&on_terminal(&home, (24, 80), "", &args).stdout).contains("This run has no such messages."));
+    assert_eq!(command_output(home.run(&args)), "");
+}

@@ -15,6 +15,7 @@ mod setup;
 mod triggers;
 mod usable_models;
 
+use console::measure_text_width;
 use serde::Serialize;
 pub use usable_models::{MODEL_FIELD, UsableModels, fix_of_model_warning};
 
@@ -27,6 +28,8 @@ use crate::{
     text::indent_lines,
 };
 
+/// The spaces between the columns of the table of settings.
+const COLUMN_GAPS: usize = 4;
 /// The section of settings, which are printed as a table.
 const SETTING: &str = "setting";
 
@@ -239,5 +242,13 @@ fn print(findings: &[Finding], as_json: bool) -> Result<()> {
             vec![name.to_owned(), value.to_owned(), finding.source.clone().unwrap_or_default()]
         })
         .collect();
-    output::print_table(&["SETTING", "VALUE", "FROM"], &rows)
+    // The name of a setting is there to be copied, so no column of it is made narrower.
+    let width = |column: usize| rows.iter().map(|row| measure_text_width(&row[column])).max().unwrap_or(0);
+    match output::terminal_width() {
+        Some(columns) if width(0) + width(1) + width(2) + COLUMN_GAPS > columns => {
+            let line = |row: &Vec<String>| format!("{} = {}  ({})", row[0], row[1], row[2]);
+            rows.iter().try_for_each(|row| output::print_item("  ", &line(row)))
+        }
+        _ => output::print_table(&["SETTING", "VALUE", "FROM"], &rows),
+    }
 }

@@ -46,9 +46,11 @@ pub fn print_products(products: &[Received<ProductView>]) -> Result<()> {
             ]
         })
         .collect();
-    output::print_list(
+    output::print_list_with_optional(
         &["NAME", "VERSION", "FROM", "SINCE", "DESCRIPTION"],
         &rows,
+        &["NAME", "VERSION"],
+        &["SINCE", "FROM"],
         ("product install emergent.research", "installs one"),
     )
 }
@@ -66,7 +68,7 @@ pub fn print_updates(updates: &[Received<UpdateView>]) -> Result<()> {
             vec![update.name.clone(), update.version.clone(), latest, state]
         })
         .collect();
-    output::print_table(&["NAME", "VERSION", "LATEST", "STATE"], &rows)
+    output::print_table_with_optional(&["NAME", "VERSION", "LATEST", "STATE"], &rows, &["NAME", "STATE"], &[])
 }
 
 pub fn print_product(detail: &ProductDetailView) -> Result<()> {
