@@ -6,7 +6,7 @@ use clap::{ArgMatches, Command, parser::ValueSource};
 use crate::{
     client::{self, ServerFlags},
     config::Settings,
-    datadir,
+    datadir, demo,
     error::{Error, Result},
     output,
 };
@@ -23,15 +23,30 @@ const LOCAL_COMMANDS: [(&str, &str); 5] = [
 /// The global flags that these commands do not have: id and name.
 const SERVER_FLAGS: [(&str, &str); 2] = [("server", "--server"), ("token", "--token")];
 
-/// Takes the flags out of the help of these commands. A subcommand that has an argument of its own does not get the
-/// global one of the same name.
+/// Takes the flags out of the help of these commands, and says there what else differs. A subcommand that has an argument
+/// of its own does not get the global one of the same name.
 pub fn hide_server_flags(root: Command) -> Command {
     let is_hidden = |argument: &&clap::Arg| SERVER_FLAGS.iter().any(|(id, _)| argument.get_id() == id);
     let hidden: Vec<_> =
         root.get_arguments().filter(is_hidden).map(|argument| argument.clone().hide(true)).collect();
+    let demo_folder = find(&root, "data_dir").map(|argument| {
+        argument.help(format!(
+            "Folder of the embedded database, the admin token and the keys [default: ./{}]",
+            demo::DEFAULT_FOLDER
+        ))
+    });
+    let json = find(&root, "json").map(|argument| argument.hide(true));
     LOCAL_COMMANDS
         .iter()
         .fold(root, |root, (name, _)| root.mut_subcommand(name, |command| command.args(hidden.clone())))
+        .mut_subcommand("demo", |command| command.args(demo_folder))
+        // What it prints at its start is for people.
+        .mut_subcommand("serve", |command| command.args(json))
+}
+
+/// A copy of a global flag.
+fn find(root: &Command, id: &str) -> Option<clap::Arg> {
+    root.get_arguments().find(|argument| argument.get_id() == id).cloned()
 }
 
 /// Refuses a server or a token on the command line of one of these commands.

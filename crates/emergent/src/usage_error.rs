@@ -45,6 +45,12 @@ const OTHER_NAMES: [(&str, &str); 10] = [
 const TEXT_COMMANDS: [&str; 4] = ["chat", "dispatch", "document search", "graph search"];
 /// The flags of `dispatch` that choose tasks of the graph. The parser names only the group of which `--from-graph` is one.
 const WITH_FROM_GRAPH: [&str; 4] = ["--task", "--root", "--where", "--label"];
+/// Commands that do without an argument, with what they need instead. The parser names only the argument.
+const OTHER_WAYS: [(&str, &str); 3] = [
+    ("run cancel", "for many runs, use --all-matching with conditions, such as --status running"),
+    ("run resume", "for many runs, use --all-matching with conditions, such as --status paused"),
+    ("mcp-server accept", "for every tool of the server that is held back, use --all"),
+];
 /// How the parser begins a tip of its own.
 const TIP: &str = "tip:";
 
@@ -111,7 +117,11 @@ fn tip(root: &Command, arguments: &[String], error: &clap::Error) -> Option<Stri
                 None => quotes_tip(&words, arguments, &unexpected),
             }
         }
-        ErrorKind::MissingRequiredArgument if words.path == "dispatch" => {
+        ErrorKind::MissingRequiredArgument if words.path != "dispatch" => {
+            let (_, other) = OTHER_WAYS.iter().find(|(command, _)| *command == words.path)?;
+            Some((*other).to_owned())
+        }
+        ErrorKind::MissingRequiredArgument => {
             let is_given = |flag: &&&str| {
                 let is_flag = |word: &String| word.split('=').next() == Some(**flag);
                 arguments.iter().any(is_flag)
@@ -191,6 +201,18 @@ mod tests {
         ] {
             assert_eq!(tip_for(line).as_deref(), tip, "{line}");
         }
+    }
+
+    #[test]
+    fn a_missing_argument_is_answered_with_the_flag_that_takes_its_place() {
+        for (line, flag) in [
+            ("run cancel", "--all-matching"),
+            ("run resume", "--all-matching"),
+            ("mcp-server accept files", "--all"),
+        ] {
+            assert!(tip_for(line).is_some_and(|tip| tip.contains(flag)), "{line}");
+        }
+        assert_eq!(tip_for("run show"), None);
     }
 
     #[test]

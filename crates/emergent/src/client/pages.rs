@@ -3,7 +3,10 @@
 use serde::de::DeserializeOwned;
 
 use super::Client;
-use crate::{error::Result, output};
+use crate::{
+    error::{Error, Result},
+    output,
+};
 
 /// The most items that the API returns in one request.
 const PAGE_SIZE: usize = 100;
@@ -23,6 +26,9 @@ impl Client {
 
     /// The items that a command lists: as many as `--limit` says. Standard error says if there are more.
     pub async fn get_limited<T: DeserializeOwned>(&self, path: &str, limit: u32) -> Result<Vec<T>> {
+        if limit == 0 {
+            return Err(Error::Usage("--limit: must be at least 1".to_owned()));
+        }
         let (items, has_more) = self.get_first(path, limit as usize).await?;
         if has_more {
             output::print_notice(&format!("{} shown, there are more: --limit N", items.len()));

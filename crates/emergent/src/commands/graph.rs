@@ -12,7 +12,7 @@ use super::{
     encode,
     history::{TokenNames, VersionRow, object_change, print_versions},
     moment::{Moment, resolve_object_at},
-    object_types::{types_in_other_case, used_types},
+    object_types::{types_in_other_case, used_types, warn_of_unused_types},
     parse_flag,
     resolve::{OBJECTS, find_object_of_type, resolve_id, suggestion},
     search::ObjectSearch,
@@ -109,13 +109,17 @@ impl Graph {
                 let body = Traverse {
                     direction: parse_flag("--direction", Some(&direction))?.unwrap_or_default(),
                     max_depth: Some(depth),
-                    relationship_types: types,
+                    relationship_types: types.clone(),
                     max_nodes: Some(max_nodes),
                     as_of: moment.map(|moment| moment.time()),
                     ..traverse_from(id)
                 };
                 let traversal: Received<TraversalView> =
                     client.post("/api/graph/traverse", &body).await?.data().await?;
+                // Relationships of the past may have had types that none has today.
+                if moment.is_none() {
+                    warn_of_unused_types(client, &types).await;
+                }
                 if as_json { output::print_json(&traversal) } else { print_traversal(&traversal) }
             }
             Graph::Show { object, as_of } => show_object(client, &object, as_of.as_deref(), as_json).await,

@@ -28,7 +28,7 @@ pub async fn used_types(client: &Client) -> Vec<String> {
 }
 
 /// The types that relationships have, as [`used_types`] returns those of objects.
-pub async fn used_relationship_types(client: &Client) -> Vec<String> {
+async fn used_relationship_types(client: &Client) -> Vec<String> {
     names(type_counts(client).await.map(|counts| counts.relationships))
 }
 
@@ -58,6 +58,18 @@ pub async fn warn_of_unknown_types(client: &Client, types: &[String]) {
     for type_ in types.iter().filter(|type_| !known.contains(type_)) {
         let nearest = suggestion(type_, known.iter().map(String::as_str));
         output::print_notice(&format!("there is no type `{type_}` in this project{nearest}"));
+    }
+}
+
+/// Says on standard error which of these types no relationship of the project has, with the nearest one.
+pub async fn warn_of_unused_types(client: &Client, types: &[String]) {
+    if types.is_empty() {
+        return;
+    }
+    let used = used_relationship_types(client).await;
+    for type_ in types.iter().filter(|type_| !used.contains(type_)) {
+        let nearest = suggestion(type_, used.iter().map(String::as_str));
+        output::print_notice(&format!("no relationship of this project has the type `{type_}`{nearest}"));
     }
 }
 

@@ -21,8 +21,8 @@ use super::{
     newest::{self, Ends, object_label},
     number::parse_finite,
     object::parse_properties,
-    object_types::used_relationship_types,
-    resolve::{DELETED_RELATIONSHIPS, LAST, RELATIONSHIPS, resolve_deleted, resolve_id, suggestion},
+    object_types::warn_of_unused_types,
+    resolve::{DELETED_RELATIONSHIPS, LAST, RELATIONSHIPS, resolve_deleted, resolve_id},
 };
 use crate::{
     client::{Client, Received},
@@ -301,15 +301,6 @@ async fn resolve_any(client: &Client, reference: &str) -> Result<String> {
             resolve_deleted(client, &DELETED_RELATIONSHIPS, reference).await.map_err(|_| error)
         }
         live => live,
-    }
-}
-
-/// Says on standard error which of these types no relationship of the project has, with the nearest one.
-async fn warn_of_unused_types(client: &Client, types: &[String]) {
-    let used = used_relationship_types(client).await;
-    for type_ in types.iter().filter(|type_| !used.contains(type_)) {
-        let nearest = suggestion(type_, used.iter().map(String::as_str));
-        output::print_notice(&format!("no relationship of this project has the type `{type_}`{nearest}"));
     }
 }
 

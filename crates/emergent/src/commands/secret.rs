@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal, Read};
 
-use emergent_secrets::Secret as SecretValue;
+use emergent_secrets::{Secret as SecretValue, SecretName};
 use emergent_wire::{
     mcp_server::McpServerView,
     secret::{BindSecret, PutSecret, RotatedView, SecretDestinationView, SecretView},
@@ -76,6 +76,11 @@ impl Secret {
                     .to_owned(),
             )),
             Secret::Set { name, value, .. } => {
+                // Nobody is asked for the value of a name that would be refused.
+                if let Err(invalid) = name.parse::<SecretName>() {
+                    let reasons: Vec<_> = invalid.problems.into_iter().map(|problem| problem.reason).collect();
+                    return Err(Error::Usage(reasons.join("; ")));
+                }
                 let read = read_secret(name)?;
                 if read.expose().is_empty() {
                     let delete = hints::command(&format!("secret delete {}", hints::quoted(name)));

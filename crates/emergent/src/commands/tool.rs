@@ -1,6 +1,9 @@
 //! `emergent tool`: lists and shows the tools that the agents of the project can use.
 
-use emergent_wire::tool::{ToolEffect, ToolSource, ToolView};
+use emergent_wire::{
+    mcp_server::McpServerView,
+    tool::{ToolEffect, ToolSource, ToolView},
+};
 
 use super::resolve;
 use crate::{
@@ -36,6 +39,9 @@ impl Tool {
         let mut tools: Vec<Received<ToolView>> = client.get("/api/admin/tools").await?.data().await?;
         match self {
             Tool::List { filter, mcp_server } => {
+                if let Some(server) = &mcp_server {
+                    check_server(client, &tools, server).await?;
+                }
                 tools.retain(|tool| {
                     let name_fits = filter.as_ref().is_none_or(|filter| tool.name.contains(filter.as_str()));
                     name_fits && (mcp_server.is_none() || tool.server == mcp_server)
@@ -61,6 +67,21 @@ impl Tool {
             }
         }
     }
+}
+
+/// Refuses a name that no external server has. One without tools is fine, and so is any name if the servers cannot be read.
+async fn check_server(client: &Client, tools: &[Received<ToolView>], name: &str) -> Result<()> {
+    if tools.iter().any(|tool| tool.server.as_deref() == Some(name)) {
+        return Ok(());
+    }
+    let servers = client.get_all_pages::<Received<McpServerView>>("/api/admin/mcp-servers").await;
+    let Ok(servers) = servers else { return Ok(()) };
+    if servers.iter().any(|server| server.name == name) {
+        return Ok(());
+    }
+    let suggestion = resolve::suggestion(name, servers.iter().map(|server| server.name.as_str()));
+    let list = hints::command("mcp-server list");
+    Err(Error::Usage(format!("there is no MCP server `{name}`{suggestion} (`{list}` lists them)")))
 }
 
 fn effect_text(effect: &ToolEffect) -> &'static str {

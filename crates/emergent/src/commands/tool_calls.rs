@@ -20,7 +20,7 @@ pub struct ToolCalls {
     /// Only calls of this tool
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only with this status: running, completed, error
+    /// Only with this status: held, running, completed, error
     #[arg(long)]
     status: Option<String>,
     /// Print inputs and outputs whole

@@ -98,3 +98,70 @@ fn a_number_that_is_none_is_refused_without_words_of_the_programming_language() 
         assert!(told.contains(expected) && !told.contains("literal") && !told.contains("digit"), "{told}");
     }
 }
+
+#[test]
+fn an_mcp_server_that_does_not_exist_has_no_list_of_tools() {
+    let home = home_with_agent();
+    let server = r#"{ "name": "files", "transport": "stdio", "command": "files" }"#;
+    write(&home, "server.json", server);
+    command_output(home.run(&["mcp-server", "add", "server.json"]));
+    let told = failed(&home.run(&["tool", "list", "--mcp-server", "fils"]));
+    assert!(told.contains("there is no MCP server `fils`; did you mean `files`?"), "{told}");
+    command_output(home.run(&["tool", "list", "--mcp-server", "files"]));
+}
+
+#[test]
+fn a_traversal_along_an_unknown_type_of_relationship_is_answered_with_the_nearest() {
+    let home = home_with_agent();
+    for key in ["ada", "bob"] {
+        command_output(home.run(&["object", "create", "Person", key]));
+    }
+    command_output(home.run(&["relationship", "create", "Person/ada", "knows", "Person/bob"]));
+    let traverse = |type_: &str| home.run(&["graph", "traverse", "Person/ada", "--type", type_]);
+    let told = text(&traverse("knwos").stderr);
+    assert!(told.contains("has the type `knwos`; did you mean `knows`?"), "{told}");
+    assert_eq!(text(&traverse("knows").stderr), "");
+}
+
+#[test]
+fn a_name_that_no_secret_can_have_is_refused_before_its_value_is_read() {
+    let home = home_with_agent();
+    for name in ["bad name", "lower"] {
+        let told = failed(&home.run(&["secret", "set", name]));
+        assert!(
+            told.contains("a secret is named like GITHUB_TOKEN") && !told.contains("secret delete"),
+            "{told}"
+        );
+    }
+    let told = failed(&home.run(&["secret", "set", "GOOD"]));
+    assert!(told.contains("the value of `GOOD` is empty"), "{told}");
+}
+
+#[test]
+fn a_task_alone_has_a_key_that_a_workflow_can_keep() {
+    let home = home_with_agent();
+    let told = failed(&home.run(&["task", "add", "c d!"]));
+    assert!(told.contains("key") && told.contains("must have 1 to 64 letters, digits"), "{told}");
+    command_output(home.run(&["task", "add", "c-d.1"]));
+}
+
+#[test]
+fn a_list_has_at_least_one_item() {
+    let home = home_with_agent();
+    let told = failed(&home.run(&["run", "list", "--limit", "0"]));
+    assert!(told.contains("--limit: must be at least 1"), "{told}");
+    command_output(home.run(&["run", "list", "--limit", "101"]));
+}
+
+#[test]
+fn the_help_says_what_holds_for_the_command() {
+    let home = home_with_agent();
+    let help = |args: &[&str]| {
+        let help = command_output(home.run(&[args, &["--help"]].concat()));
+        help.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let demo = help(&["demo"]);
+    assert!(demo.contains("[default: ./emergent-demo]") && !demo.contains("./data]"), "{demo}");
+    assert!(!help(&["serve"]).contains("--json"));
+    assert!(help(&["run", "tool-calls"]).contains("held, running, completed, error"));
+}
