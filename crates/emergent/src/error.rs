@@ -156,6 +156,16 @@ fn is_parse_error(causes: &str) -> bool {
     causes.contains("invalid HTTP ") && causes.contains(" parsed")
 }
 
+/// Why nothing can listen on a text that is no address.
+pub fn unusable_address(address: &str) -> String {
+    let port = address.rsplit_once(':').map(|(_, port)| port);
+    let is_number = |port: &&str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.filter(is_number).filter(|port| port.parse::<u16>().is_err()) {
+        Some(port) => format!("there is no port {port}; the highest is {}", u16::MAX),
+        None => format!("it is not ADDRESS:PORT, such as {}", crate::config::DEFAULT_LISTEN),
+    }
+}
+
 impl Error {
     /// A setting or environment variable that cannot be used.
     pub fn setting(name: &str, reason: impl ToString) -> Self {
@@ -229,12 +239,16 @@ impl Error {
     /// The error for an address that a server cannot listen on.
     pub fn listen(address: &str, source: std::io::Error) -> Self {
         use std::io::ErrorKind::{AddrInUse, InvalidInput};
+        // The system would be asked for the address of a host without a name.
+        let has_host = !address.starts_with(':');
         let address = address.to_owned();
         match source.kind() {
-            InvalidInput => Self::Usage(format!(
-                "could not listen on `{address}`: it is not ADDRESS:PORT, such as {}",
-                crate::config::DEFAULT_LISTEN
-            )),
+            _ if !has_host => {
+                Self::Usage(format!("could not listen on `{address}`: {}", unusable_address(&address)))
+            }
+            InvalidInput => {
+                Self::Usage(format!("could not listen on `{address}`: {}", unusable_address(&address)))
+            }
             AddrInUse => Self::AddressInUse { address, source },
             _ => Self::Listen { address, source },
         }
@@ -324,6 +338,26 @@ mod tests {
         let error = client.get(&server).send().await.unwrap_err();
         answering.join().unwrap();
         Error::unreachable(&server, error)
+    }
+
+    #[test]
+    fn a_port_that_is_too_high_is_told_with_the_highest() {
+        let told = |address| Error::listen(address, ErrorKind::InvalidInput.into()).describe();
+        let too_high = "could not listen on `127.0.0.1:70000`: there is no port 70000; the highest is 65535";
+        assert_eq!(told("127.0.0.1:70000"), too_high);
+        assert!(told("[::1]:99999999999999999999").ends_with("the highest is 65535"));
+        let without_host = Error::listen(":4500", ErrorKind::Other.into()).describe();
+        assert_eq!(
+            without_host,
+            "could not listen on `:4500`: it is not ADDRESS:PORT, such as 127.0.0.1:4400"
+        );
+        for other in ["localhost", "127.0.0.1:http", "127.0.0.1:"] {
+            assert!(
+                told(other).ends_with("it is not ADDRESS:PORT, such as 127.0.0.1:4400"),
+                "{}",
+                told(other)
+            );
+        }
     }
 
     #[test]
