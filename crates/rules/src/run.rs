@@ -22,7 +22,7 @@ use serde_json::Value;
 pub use prompts::TRUNCATED_CALL_RESULT;
 use prompts::{
     BUDGET_PROMPT, CONTINUE_EMPTY_PROMPT, CONTINUE_PROMPT, EMPTY_PROMPT, RUN_ENDED_RESULT, SHORTER_PROMPT,
-    STEP_LIMIT_PROMPT, TIMEOUT_PROMPT, TOOLS_DISABLED_RESULT,
+    STEP_LIMIT_PROMPT, TIMEOUT_PROMPT,
 };
 use typed_output::OutputDecision;
 
@@ -66,6 +66,8 @@ struct IncompleteAnswers {
     asked_again: bool,
     /// Whether the next answer belongs to the same step as the one before.
     continues_step: bool,
+    /// Why the summary at a limit is incomplete although the model is not asked again.
+    summary: Option<Reason>,
 }
 
 /// What the driver does next.
@@ -215,9 +217,13 @@ impl Machine {
         }
     }
 
-    /// The budget truncated the answer, and no other call is possible, so the run ends with it.
-    pub fn on_truncated_answer(&self) -> NextAction {
-        self.end_with(self.end_at_limit(Reason::Budget))
+    /// The budget truncated the answer, and no other call is possible, so the run ends with it. A run that was summing
+    /// up already ends at the limit it had reached first.
+    pub fn on_truncated_answer(&mut self) -> NextAction {
+        if self.wrap_up.is_some() {
+            self.incomplete.summary = Some(Reason::Truncated);
+        }
+        self.end_with(self.end_at_limit(self.wrap_up.unwrap_or(Reason::Budget)))
     }
 
     /// The grace period after a limit has passed.
@@ -272,8 +278,7 @@ impl Machine {
             self.unfinished_summary.clear();
         }
         if let Some(reason) = self.wrap_up {
-            let refused = answer.calls.iter().map(|view| refuse_call(view.call, TOOLS_DISABLED_RESULT));
-            return NextAction::End { refused: refused.collect(), end: self.end_at_limit(reason) };
+            return self.on_summary(reason, answer);
         }
         if !std::mem::take(&mut self.incomplete.continues_step) {
             self.steps += 1;
@@ -431,5 +436,7 @@ fn refuse_call(call: &ToolCall, text: &str) -> CallDecision {
     CallDecision::Refuse { call: call.id, text: text.to_owned(), looped: None }
 }
 
+#[cfg(test)]
+mod summary_tests;
 #[cfg(test)]
 mod tests;

@@ -255,6 +255,10 @@ impl RunDriver {
         let answer_seq = self.recorder.last_seq();
         match &next {
             NextAction::End { end, .. } => {
+                // The model is not asked again, so this is all that says why the summary is not whole.
+                if let Some(reason) = self.machine.incomplete_summary() {
+                    self.recorder.add_incomplete_answer(&mut batch, step, reason);
+                }
                 Recorder::set_end(&mut batch, end.clone());
             }
             // The answer and the request to go on are one commit, so that a recovered run knows of both.

@@ -35,6 +35,8 @@ pub(super) const SHORTER_PROMPT: &str = "Your answer reached the maximum length 
                               and in fewer words.";
 pub(super) const EMPTY_PROMPT: &str =
     "Your answer was empty. Call a tool, or write the answer to your task as text.";
+pub(super) const EMPTY_SUMMARY_PROMPT: &str =
+    "Your answer was empty. Tools are disabled: write the summary as text, at once.";
 
 /// The result of a tool call whose arguments were truncated.
 pub const TRUNCATED_CALL_RESULT: &str = "This call was not made: your answer reached the maximum length inside of it, so its arguments \

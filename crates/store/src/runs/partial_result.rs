@@ -74,11 +74,12 @@ fn add_unfinished(newest_first: &[RecordedMessage], unfinished: &[UnfinishedText
             continue;
         }
         let mut asked = newest_first.iter().filter(|message| message.seq <= *after_seq).map(injected_reason);
+        let is_continued = asked.clone().next().flatten() == Some(Reason::Truncated);
         // A run that was told to sum up does nothing else after that.
-        if asked.clone().any(is_limit) {
+        if asked.any(is_limit) && !is_continued {
             summary = text;
         } else {
-            (answer, continues) = (text.as_str(), asked.next().flatten() == Some(Reason::Truncated));
+            (answer, continues) = (text.as_str(), is_continued);
         }
     }
     let mut recorded = join_newest_answer(newest_first);
@@ -223,6 +224,8 @@ mod tests {
         let summing_up = || [truncated(), vec![limit()]].concat();
         assert_eq!(with_unfinished(summing_up(), &[("tw", 3)]), "One, tw");
         assert_eq!(with_unfinished(summing_up(), &[("tw", 3), ("So far", 4)]), "One, tw\n\nSo far");
+        let truncated_summary = vec![asked(None), limit(), answer("So "), asked(Some(Reason::Truncated))];
+        assert_eq!(with_unfinished(truncated_summary, &[("fa", 4)]), "So fa");
     }
 
     #[test]
