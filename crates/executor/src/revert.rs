@@ -1,5 +1,7 @@
 //! Reverts what a run wrote to the graph, or what it and all the runs below it wrote.
 
+use std::collections::HashMap;
+
 use emergent_domain::{
     audit::{AuditAction, NewAuditEntry},
     ids::{ProjectId, RunId},
@@ -35,7 +37,7 @@ pub struct RevertOutcome {
     pub report: RevertReport,
     /// The reverted runs, the given one first.
     pub runs: Vec<RunId>,
-    /// The runs below the given one that were not reverted and whose writes stand.
+    /// The runs below the given one that were not reverted and whose writes stand, whoever wrote after them.
     pub children: Vec<ChildWrites>,
     pub dry_run: bool,
     /// How many objects, relationships and documents the runs wrote, whether they stand or not.
@@ -156,7 +158,7 @@ impl Executor {
         let SelectedRuns { reverted, descendants, .. } = self.db().write(prepare).await?;
         let runs: RunSet = reverted.iter().copied().collect();
         let report = self.graph().revert_in_batches(actor, runs, revert::MAX_AT_ONCE).await?;
-        let children = self.remaining_children(actor, options, descendants).await?;
+        let children = self.remaining_children(actor, id, options, descendants).await?;
         Ok(RevertOutcome::new(report, reverted, children, false))
     }
 
@@ -170,7 +172,7 @@ impl Executor {
         let SelectedRuns { reverted, descendants, .. } = self.write_or_try(Save::DryRun, select).await?;
         let runs: RunSet = reverted.iter().copied().collect();
         let report = self.graph().preview_revert(actor, runs, revert::MAX_AT_ONCE).await?;
-        let children = self.remaining_children(actor, options, descendants).await?;
+        let children = self.remaining_children(actor, id, options, descendants).await?;
         Ok(RevertOutcome::new(report, reverted, children, true))
     }
 
@@ -178,12 +180,13 @@ impl Executor {
     async fn remaining_children(
         &self,
         actor: Actor,
+        root: RunId,
         options: RevertOptions,
         descendants: Vec<ChildRun>,
     ) -> Result<Vec<ChildWrites>> {
         match options.tree {
             true => Ok(Vec::new()),
-            false => self.db().read(move |tx| standing_writes(tx, actor.project, &descendants)).await,
+            false => self.db().read(move |tx| standing_writes(tx, actor.project, root, &descendants)).await,
         }
     }
 }
@@ -244,7 +247,7 @@ fn revert_in(
     }
     let children = match options.tree {
         true => Vec::new(),
-        false => standing_writes(tx, actor.project, &descendants)?,
+        false => standing_writes(tx, actor.project, id, &descendants)?,
     };
     Ok(Some(RevertOutcome::new(report, reverted, children, options.dry_run)))
 }
@@ -266,14 +269,29 @@ pub(crate) fn list_descendants(tx: &mut Tx<'_>, root: RunId) -> Result<Vec<Child
     Ok(descendants)
 }
 
+/// The runs below `root` whose writes stand, with what they wrote. A run that wrote what another one has written anew is
+/// among them: its content is still there.
 fn standing_writes(
     tx: &mut Tx<'_>,
     project: ProjectId,
+    root: RunId,
     descendants: &[ChildRun],
 ) -> Result<Vec<ChildWrites>> {
+    if descendants.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut parents: HashMap<RunId, RunId> = HashMap::new();
+    let mut above = Some(root);
+    while let Some(run) = above {
+        above = runs::history::find_child(tx, run)?.and_then(|run| run.parent);
+        parents.extend(above.map(|parent| (run, parent)));
+    }
+    parents.extend(descendants.iter().filter_map(|child| Some((child.id, child.parent?))));
     let mut children = Vec::new();
     for child in descendants {
-        let writes = rows::count_standing_writes(tx, project, child.id)?;
+        let above = std::iter::successors(parents.get(&child.id), |run| parents.get(run)).copied();
+        let reasons = revert::reasons_of(child.id, above);
+        let writes = rows::count_standing_writes(tx, project, child.id, &reasons)?;
         if !writes.is_empty() {
             children.push(ChildWrites { run: child.id, agent_name: child.agent_name.clone(), writes });
         }

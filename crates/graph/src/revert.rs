@@ -26,7 +26,10 @@ use crate::{Actor, Error, Graph, WriteContext, documents, error::Result};
 
 mod batches;
 mod edges;
+mod later_authors;
 mod objects;
+
+use later_authors::LaterAuthors;
 
 pub use batches::{MAX_AT_ONCE, MAX_BATCH_BYTES, REVERT_QUEUE, WrittenEntities, enqueue};
 
@@ -213,10 +216,24 @@ pub fn revert(
 fn reason(runs: &RunSet) -> String {
     // Ids are ordered by time, so the first is that of the run that started the others.
     match runs.first() {
-        Some(first) if runs.len() == 1 => format!("run {first} was reverted"),
-        Some(first) => format!("run {first} was reverted with the runs that it started"),
+        Some(first) if runs.len() == 1 => reason_alone(*first),
+        Some(first) => reason_with_tree(*first),
         None => "no run was reverted".to_owned(),
     }
+}
+
+fn reason_alone(run: RunId) -> String {
+    format!("run {run} was reverted")
+}
+
+fn reason_with_tree(run: RunId) -> String {
+    format!("run {run} was reverted with the runs that it started")
+}
+
+/// The reasons of the versions with which a run is reverted: alone, or with one of the runs above it.
+pub fn reasons_of(run: RunId, above: impl IntoIterator<Item = RunId>) -> Vec<String> {
+    let with_others = above.into_iter().chain([run]).map(reason_with_tree);
+    [reason_alone(run)].into_iter().chain(with_others).collect()
 }
 
 fn delete_documents(
@@ -336,6 +353,7 @@ fn objects_to_undo(
     report: &mut RevertReport,
 ) -> Result<UndoPlans<Object>> {
     let (mut pending, mut examined, mut bytes) = (Vec::new(), 0, 0);
+    let mut later_authors = LaterAuthors::new(runs);
     for written in written {
         if bytes >= max_bytes {
             break;
@@ -355,7 +373,11 @@ fn objects_to_undo(
         match decide(written, &state) {
             UndoDecision::None => {}
             UndoDecision::Undo(undo) => pending.push(PendingUndo { now, before, undo }),
-            UndoDecision::Conflict => report.add_conflict(Entity::object(&now), now.version, CHANGED_SINCE),
+            UndoDecision::Conflict => {
+                let authors = rows::object_authors_since(tx, written.id, written.first)?;
+                let reason = later_authors.describe_change(tx, authors)?;
+                report.add_conflict(Entity::object(&now), now.version, reason);
+            }
         }
     }
     Ok(UndoPlans { plans: pending, dormant: Vec::new(), examined })
@@ -371,6 +393,7 @@ fn edges_to_undo(
     report: &mut RevertReport,
 ) -> Result<UndoPlans<Relationship>> {
     let (mut pending, mut dormant, mut examined, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
+    let mut later_authors = LaterAuthors::new(runs);
     for written in written {
         if bytes >= max_bytes {
             break;
@@ -390,7 +413,11 @@ fn edges_to_undo(
             UndoDecision::None if !state.same => dormant.push(now.id),
             UndoDecision::None => {}
             UndoDecision::Undo(undo) => pending.push(PendingUndo { now, before, undo }),
-            UndoDecision::Conflict => report.add_conflict(Entity::edge(&now), now.version, CHANGED_SINCE),
+            UndoDecision::Conflict => {
+                let authors = rows::relationship_authors_since(tx, written.id, written.first)?;
+                let reason = later_authors.describe_change(tx, authors)?;
+                report.add_conflict(Entity::edge(&now), now.version, reason);
+            }
         }
     }
     Ok(UndoPlans { plans: pending, dormant, examined })

@@ -124,7 +124,8 @@ pub fn documents(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<
     )
 }
 
-/// What still stands of the writes of a run: entities whose newest version is by one of its tool calls.
+/// What still stands of the writes of a run: entities that have its content, whoever wrote them after it, and those that
+/// it deleted last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StandingWrites {
     pub objects: i64,
@@ -138,18 +139,90 @@ impl StandingWrites {
     }
 }
 
-/// Counts what still stands of the writes of a run.
-pub fn count_standing_writes(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<StandingWrites> {
-    let mut count = |table: &str, condition: &str| -> Result<i64> {
-        let sql =
-            format!("SELECT count(*) FROM {table} WHERE author_run = $1 AND project_id = $2 AND {condition}");
-        Ok(tx.query_opt(&sql, params![run, project], |row| row.get(0))?.unwrap_or(0))
-    };
+/// Counts what still stands of the writes of a run. `revert_reasons` are those of the versions with which the run was
+/// reverted: what it wrote before them does not stand any more.
+pub fn count_standing_writes(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    run: RunId,
+    revert_reasons: &[String],
+) -> Result<StandingWrites> {
+    let sql =
+        "SELECT count(*) FROM documents WHERE author_run = $1 AND project_id = $2 AND deleted_at IS NULL";
     Ok(StandingWrites {
-        objects: count("graph_objects", "author_tool_call IS NOT NULL")?,
-        relationships: count("graph_relationships", "author_tool_call IS NOT NULL")?,
-        documents: count("documents", "deleted_at IS NULL")?,
+        objects: count_standing(tx, project, run, revert_reasons, "graph_objects", "object_id")?,
+        relationships: count_standing(
+            tx,
+            project,
+            run,
+            revert_reasons,
+            "graph_relationships",
+            "relationship_id",
+        )?,
+        documents: tx.query_opt(sql, params![run, project], |row| row.get(0))?.unwrap_or(0),
     })
+}
+
+/// Counts the rows of `table` that a run wrote and whose content has what it wrote. `id_column` is their id in the table
+/// of earlier versions.
+fn count_standing(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    run: RunId,
+    revert_reasons: &[String],
+    table: &str,
+    id_column: &str,
+) -> Result<i64> {
+    let versions = format!("{}_versions", table.trim_end_matches('s'));
+    let is_revert = match revert_reasons.len() {
+        0 => "1 = 0".to_owned(),
+        count => format!("v.reason IS NOT NULL AND v.reason IN ({})", page::placeholders(3, count)),
+    };
+    // A deletion stands only while it is the newest version: whoever restores an entity undoes it.
+    let sql = format!(
+        "SELECT count(*) FROM (
+             SELECT id, max(version) AS version FROM (
+                 SELECT id, version FROM {table}
+                 WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL
+                 UNION ALL
+                 SELECT {id_column} AS id, version FROM {versions}
+                 WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL AND deleted_at IS NULL
+             ) AS versions_of_run GROUP BY id
+         ) AS w
+         WHERE EXISTS (
+                 SELECT 1 FROM {table} AS v WHERE v.id = w.id
+                     AND (v.version = w.version OR (v.deleted_at IS NULL AND NOT ({is_revert}))))
+             AND NOT EXISTS (
+                 SELECT 1 FROM {versions} AS v WHERE v.{id_column} = w.id AND v.version > w.version AND {is_revert})"
+    );
+    let mut params = vec![Param::from(run), Param::from(project)];
+    params.extend(revert_reasons.iter().map(|reason| Param::from(reason.as_str())));
+    Ok(tx.query_opt(&sql, &params, |row| row.get(0))?.unwrap_or(0))
+}
+
+/// Who wrote the versions of an object after this one, each once: the run whose tool call did, or `None` for everybody
+/// else.
+pub fn object_authors_since(tx: &mut Tx<'_>, id: ObjectId, version: i64) -> Result<Vec<Option<RunId>>> {
+    let sql = "SELECT CASE WHEN author_tool_call IS NOT NULL THEN author_run END FROM graph_objects
+               WHERE id = $1 AND version > $2
+               UNION
+               SELECT CASE WHEN author_tool_call IS NOT NULL THEN author_run END FROM graph_object_versions
+               WHERE object_id = $1 AND version > $2";
+    tx.query(sql, params![id, version], |row| row.get(0))
+}
+
+/// As [`object_authors_since`], of a relationship.
+pub fn relationship_authors_since(
+    tx: &mut Tx<'_>,
+    id: RelationshipId,
+    version: i64,
+) -> Result<Vec<Option<RunId>>> {
+    let sql = "SELECT CASE WHEN author_tool_call IS NOT NULL THEN author_run END FROM graph_relationships
+               WHERE id = $1 AND version > $2
+               UNION
+               SELECT CASE WHEN author_tool_call IS NOT NULL THEN author_run END FROM graph_relationship_versions
+               WHERE relationship_id = $1 AND version > $2";
+    tx.query(sql, params![id, version], |row| row.get(0))
 }
 
 /// An earlier version of an object; `None` for its newest version, which is not in the history.

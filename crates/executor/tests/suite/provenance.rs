@@ -5,6 +5,7 @@ use crate::support;
 use emergent_domain::{
     author::Author,
     cursor::Page,
+    ids::RunId,
     object::{NewObject, Object, ObjectPatch},
     query::ObjectFilter,
     run::RunStatus,
@@ -131,6 +132,89 @@ both_engines! {
         let again = revert(true, false).await;
         assert!(again.report.undone.is_empty() && revert(false, true).await.children.is_empty());
         assert!(again.written == 2 && again.reverted_at.is_some(), "it says that it is reverted already: {again:?}");
+        harness.close().await;
+    }
+
+    async fn a_revert_names_the_children_whose_writes_are_below_those_of_others(db: TestDb) {
+        let spawn = |agents: &[&str]| {
+            let tasks: Vec<Value> = agents.iter().map(|agent| json!({ "agent_name": agent, "task": "Go on." })).collect();
+            calls("spawn_agents", json!({ "tasks": tasks }))
+        };
+        let update = |property: &str| calls("entities_update", json!({ "id": "Note/a", "properties": { property: 1 } }));
+        let model = ScriptedModel::default()
+            .agent("parent", [
+                calls("entities_create", json!({ "objects": [{ "type": "Note", "key": "a" }] })),
+                spawn(&["k1"]),
+                spawn(&["k2"]),
+                update("parent"),
+                says("Done."),
+            ])
+            .agent("k1", [update("k1"), says("Done.")])
+            .agent("k2", [update("k2"), says("Done.")]);
+        let harness = Harness::open(&db, model).await;
+        for child in ["k1", "k2"] {
+            harness.agent(with_tools(child, &["entities_update"])).await;
+        }
+        let tools = ["entities_create", "entities_update", "spawn_agents"];
+        let parent = harness.agent(with_tools("parent", &tools)).await;
+        let run = harness.run(&parent, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let children: Vec<RunId> = harness.children(run.id).await.iter().map(|run| run.id).collect();
+        let revert = async |run, dry_run| {
+            let options = RevertOptions { dry_run, ..RevertOptions::default() };
+            harness.executor.revert(harness.actor(), run, options).await.unwrap()
+        };
+        for dry_run in [true, false] {
+            let alone = revert(run.id, dry_run).await;
+            let listed: Vec<_> = alone.children.iter().map(|child| (child.run, child.writes.objects)).collect();
+            assert_eq!(listed, [(children[0], 1), (children[1], 1)], "also those that others wrote over");
+            let [conflict] = &alone.report.conflicts[..] else { panic!("{alone:?}") };
+            let expected = format!(
+                "has been changed since by the runs `{}` (`k1`) and `{}` (`k2`) below this one; with `tree`, they are reverted \
+                 together",
+                children[0], children[1]
+            );
+            assert_eq!(conflict.reason, expected);
+        }
+
+        let note = objects(&harness, "Note").await.remove(0);
+        let properties = Map::from_iter([("by".to_owned(), json!("a person"))]);
+        let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
+        harness.executor.graph().update_object(harness.actor(), note.id, patch).await.unwrap();
+        let mixed = revert(run.id, true).await;
+        let reason = &mixed.report.conflicts[0].reason;
+        assert!(reason.contains("(`k2`) below this one, and by someone else"), "{reason}");
+        assert_eq!(mixed.children.len(), 2);
+        harness.executor.graph().delete_object(harness.actor(), note.id, None).await.unwrap();
+        assert!(revert(run.id, true).await.children.is_empty(), "nothing of what they wrote is left");
+        harness.close().await;
+    }
+
+    async fn a_child_that_was_reverted_is_not_named_any_more(db: TestDb) {
+        let task = |agent: &str| json!({ "agent_name": agent, "task": "Go on." });
+        let update = |property: &str| calls("entities_update", json!({ "id": "Note/a", "properties": { property: 1 } }));
+        let model = ScriptedModel::default()
+            .agent("parent", [
+                calls("entities_create", json!({ "objects": [{ "type": "Note", "key": "a" }] })),
+                calls("spawn_agents", json!({ "tasks": [task("k1")] })),
+                calls("spawn_agents", json!({ "tasks": [task("k2")] })),
+                says("Done."),
+            ])
+            .agent("k1", [update("k1"), says("Done.")])
+            .agent("k2", [update("k2"), says("Done.")]);
+        let harness = Harness::open(&db, model).await;
+        for child in ["k1", "k2"] {
+            harness.agent(with_tools(child, &["entities_update"])).await;
+        }
+        let parent = harness.agent(with_tools("parent", &["entities_create", "spawn_agents"])).await;
+        let run = harness.run(&parent, "Go.").await;
+        let children: Vec<RunId> = harness.children(run.id).await.iter().map(|run| run.id).collect();
+        let reverted = harness.executor.revert_run(harness.actor(), children[1]).await.unwrap();
+        assert_eq!(reverted.undone.len(), 1);
+        let options = RevertOptions { dry_run: true, ..RevertOptions::default() };
+        let alone = harness.executor.revert(harness.actor(), run.id, options).await.unwrap();
+        let listed: Vec<RunId> = alone.children.iter().map(|child| child.run).collect();
+        assert_eq!(listed, [children[0]], "the content of the first child is back");
         harness.close().await;
     }
 

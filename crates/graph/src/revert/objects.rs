@@ -6,13 +6,15 @@ use emergent_domain::{
     object::{Object, ObjectPatch},
     patch,
 };
-use emergent_store::{Tx, objects as rows, objects::LockedObject, relationships as edge_rows, sources};
+use emergent_store::{
+    Tx, objects as rows, objects::LockedObject, relationships as edge_rows, revert, sources,
+};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{
-    Entity, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunSet, UndoAction,
-    conflict_reason,
+    Entity, FOUND_BY_OTHERS, LaterAuthors, ObjectId, PendingUndo, RelationshipId, RevertReport, RunSet,
+    UndoAction, conflict_reason,
 };
 use crate::{Error, WriteContext, error::Result, objects, tasks};
 
@@ -103,11 +105,14 @@ fn delete_each(
     let with_edges = edge_rows::with_edges(tx, &ids)?;
     let entities: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     let found_by_others = sources::with_other_authors(tx, ctx.project.id, &entities, runs)?;
+    let mut later_authors = LaterAuthors::new(runs);
     for PendingUndo { now, .. } in planned(plans, UndoAction::Deleted) {
         let edge = if with_edges.contains(&now.id) { find_edge(tx, now.id)? } else { None };
         if let Some(edge) = edge {
+            let author = revert::lock_relationship(tx, ctx.project.id, edge)?.map(|edge| edge.author);
+            let who = later_authors.describe_author(tx, author)?;
             let reason = format!(
-                "someone else has connected it to other objects, for example with the relationship `{edge}`"
+                "{who} has connected it to other objects, for example with the relationship `{edge}`"
             );
             report.add_conflict(Entity::object(now), now.version, reason);
             continue;

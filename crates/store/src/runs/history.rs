@@ -286,6 +286,12 @@ pub fn newest_event(tx: &mut Tx<'_>, run: RunId, kind: &str) -> Result<Option<Va
     tx.query_opt(sql, params![run, kind], |row| row.read(0, "agent_run_events", "data"))
 }
 
+/// A run as its parent lists it; `None` if it does not exist any more.
+pub fn find_child(tx: &mut Tx<'_>, run: RunId) -> Result<Option<ChildRun>> {
+    let sql = format!("SELECT {} FROM agent_runs WHERE id = $1", ChildRun::COLUMNS);
+    tx.query_opt(&sql, params![run], ChildRun::from_row)
+}
+
 /// The children of some runs, the oldest first, `limit` at most.
 pub fn list_children(tx: &mut Tx<'_>, parents: &[RunId], limit: usize) -> Result<Vec<ChildRun>> {
     let mut children = Vec::new();
