@@ -195,7 +195,7 @@ fn admit_run(
     };
     let budget_status = budget::budget_status(tx, &call, &mut known.limits)?;
     if let Some(reason) = budget_status.exhausted {
-        return Err(Error::Conflict(format!("agent `{}` is not started: {reason}", definition.name)));
+        return Err(Error::BudgetUsedUp(format!("agent `{}` is not started: {reason}", definition.name)));
     }
     let (status, started_at) = match owner {
         Some(_) => (RunStatus::Running, Some(now)),

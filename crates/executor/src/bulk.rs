@@ -145,7 +145,11 @@ impl Executor {
                 }
             }
             Err(
-                error @ (Error::Conflict(_) | Error::Forbidden(_) | Error::Invalid(_) | Error::NoModel(_)),
+                error @ (Error::Conflict(_)
+                | Error::BudgetUsedUp(_)
+                | Error::Forbidden(_)
+                | Error::Invalid(_)
+                | Error::NoModel(_)),
             ) => BulkOutcome::Skipped(error.to_string()),
             Err(error) => BulkOutcome::Failed(error.to_string()),
         }

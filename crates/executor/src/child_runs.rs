@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use emergent_domain::{
     ids::{RunId, ToolCallId},
-    run::{MAX_CONCURRENT_CHILDREN, Run, RunStatus},
+    run::{MAX_CONCURRENT_CHILDREN, Reason, Run, RunStatus},
 };
 use emergent_store::{
     Tx,
@@ -34,10 +34,30 @@ pub(crate) type AdmitChild =
 #[derive(Debug, Clone)]
 pub(crate) enum Child {
     Run(Box<Run>),
-    /// It may not be started, for this reason.
-    Refused(String),
+    /// It may not be started.
+    Refused(Refusal),
     /// The time of the parent was up before it was started.
     NotStarted,
+}
+
+/// Why a child is not started.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    /// The reason with which a flow ends if this was its part.
+    pub reason: Reason,
+    pub text: String,
+}
+
+impl Refusal {
+    fn new(error: &Error) -> Self {
+        let reason = match error {
+            Error::BudgetUsedUp(_) => Reason::Budget,
+            // There is no such agent, or no server can call its model.
+            Error::NotFound { what: "agent", .. } | Error::NoModel(_) => Reason::Definition,
+            _ => Reason::Flow,
+        };
+        Self { reason, text: error.to_string() }
+    }
 }
 
 /// The children of one tool call, or of one round of a flow.
@@ -107,7 +127,7 @@ pub(crate) async fn run_children(
             match executor.commit_and_drive(slots, work).await {
                 Ok(_) => admitted = true,
                 Err(error @ (Error::Store(_) | Error::Lost(_))) => return Err(error),
-                Err(error) => refused[index] = Some(Child::Refused(error.to_string())),
+                Err(error) => refused[index] = Some(Child::Refused(Refusal::new(&error))),
             }
         }
         let is_waiting = |run: &&Run| run.status == RunStatus::Waiting;

@@ -44,6 +44,9 @@ pub enum Error {
     /// No model provider is configured for the model; the message says how to configure one.
     #[error("{0}")]
     NoModel(String),
+    /// A budget does not allow another run; the message says which one.
+    #[error("{0}")]
+    BudgetUsedUp(String),
     /// The same request can succeed later.
     #[error("the run queue is full: {waiting} runs are queued, the limit is `{limit}`; try again later")]
     Overloaded { limit: &'static str, waiting: i64 },

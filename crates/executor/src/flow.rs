@@ -311,7 +311,7 @@ impl Flow {
     fn part_outcome(&self, child: Child, default_timeout: Option<i64>) -> PartOutcome {
         let run = match child {
             Child::Run(run) => run,
-            Child::Refused(reason) => return RunEnd::failed(Reason::Flow, reason).into(),
+            Child::Refused(refusal) => return RunEnd::failed(refusal.reason, refusal.text).into(),
             Child::NotStarted => {
                 let summary = run_summary::describe_work(Reason::Timeout, 0, []);
                 return RunEnd::Paused { reason: Reason::Timeout, summary }.into();
@@ -336,6 +336,8 @@ impl Flow {
             _ => RunEnd::Failed {
                 reason: match run.reason {
                     Some(Reason::InvalidOutput) if self.output_schema.is_some() => Reason::InvalidOutput,
+                    // Whoever decides whether to start the flow again has to know what a person must do first.
+                    Some(reason @ (Reason::Budget | Reason::Definition | Reason::UnknownOutcome)) => reason,
                     _ => Reason::Flow,
                 },
                 error: format!(

@@ -109,9 +109,10 @@ impl From<executor::Error> for ApiError {
             executor::Error::VersionConflict { expected, current, .. } => {
                 conflict("version_conflict").with_details(json!({ "expected": expected, "current": current }))
             }
-            executor::Error::Conflict(_) | executor::Error::Lost(_) | executor::Error::Waiting(_) => {
-                conflict("conflict")
-            }
+            executor::Error::Conflict(_)
+            | executor::Error::BudgetUsedUp(_)
+            | executor::Error::Lost(_)
+            | executor::Error::Waiting(_) => conflict("conflict"),
             executor::Error::Decided(approval) => {
                 conflict("already_decided").with_details(json!(ApprovalView::from(*approval)))
             }

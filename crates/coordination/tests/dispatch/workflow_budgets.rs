@@ -51,6 +51,37 @@ fn slow_and_quick() -> ScriptedModel {
 }
 
 both_engines! {
+    async fn a_flow_that_uses_up_the_budget_is_not_tried_again(db: TestDb) {
+        let spends = |text: &str| {
+            says(text).with_usage(emergent_domain::chat::Usage { input: 1_500, output: 600, ..Default::default() })
+        };
+        let house = House::open(&db, ScriptedModel::default().agent("part", [spends("One."), spends("Two.")])).await;
+        let part = emergent_domain::agent::AgentDefinition {
+            model: ScriptedModel::MODEL.parse().ok().map(|model| emergent_domain::agent::ModelConfig {
+                max_tokens: Some(1_000),
+                ..model
+            }),
+            ..emergent_domain::agent::AgentDefinition::new("part")
+        };
+        let desk = emergent_domain::agent::AgentDefinition {
+            flow_type: emergent_domain::agent::FlowType::Sequential,
+            flow_config: Some(emergent_domain::agent::FlowConfig {
+                agents: vec!["part".into(), "part".into()],
+                ..Default::default()
+            }),
+            ..emergent_domain::agent::AgentDefinition::new("desk")
+        };
+        for definition in [part, desk] {
+            house.dispatcher.executor().create_agent(house.actor(), definition).await.unwrap();
+        }
+        let id = house.dispatch_with(limited(tokens(2_200)), vec![task("a", "desk", &[])]).await;
+        let shown = house.ended(id).await;
+        assert_eq!((shown.workflow.status, shown.tasks[0].attempts), (WorkflowStatus::Escalated, 1));
+        let reason = shown.workflow.escalation.unwrap().reason;
+        assert!(reason.contains("the budget is too low"), "{reason}");
+        house.close().await;
+    }
+
     async fn a_smaller_budget_holds_for_what_comes_next_and_a_larger_one_waits_to_be_resumed(db: TestDb) {
         let house = House::open(&db, slow_and_quick()).await;
         let id = house.start_work(tokens(1_000_000)).await;

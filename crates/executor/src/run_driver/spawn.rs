@@ -237,7 +237,7 @@ fn spawn_result(child: Child, task: &SpawnTask, default_timeout: Option<i64>) ->
             steps: run.step_count,
             error: run.error,
         },
-        Child::Refused(reason) => SpawnResult::without_run(task, reason),
+        Child::Refused(refusal) => SpawnResult::without_run(task, refusal.text),
         Child::NotStarted => {
             SpawnResult::without_run(task, "not started: your own time was up".to_owned())
         }

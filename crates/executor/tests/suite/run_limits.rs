@@ -5,7 +5,7 @@ use crate::support;
 use std::{sync::Arc, time::Duration};
 
 use emergent_domain::{
-    agent::{AgentDefinition, FlowConfig, FlowType, ModelConfig},
+    agent::{AgentDefinition, FlowConfig, FlowType, ModelConfig, Until},
     chat::{Part, Usage},
     run::{Reason, RunStatus},
     workflow::Limit,
@@ -86,6 +86,30 @@ both_engines! {
         assert_ended(&run, RunStatus::Completed, None);
         assert_ended(&harness.children(run.id).await.remove(0), RunStatus::Failed, Some(Reason::Budget));
         harness.close().await;
+    }
+
+    async fn a_flow_whose_part_reaches_a_limit_fails_for_it(db: TestDb) {
+        let spends = |tokens: u64| {
+            says("So far.").with_usage(Usage { input: tokens, output: 500, ..Usage::default() })
+        };
+        let flows = [
+            (FlowType::Sequential, vec!["helper".to_owned(), "helper".to_owned()]),
+            (FlowType::Loop, vec!["helper".to_owned()]),
+        ];
+        for (flow_type, agents) in flows {
+            // The limit ends the first part, or does not let the second one start.
+            for script in [vec![look(1), look(2), look(3), says("So far.")], vec![spends(20_000), says("Never asked.")]] {
+                let harness = Harness::open(&db, ScriptedModel::default().agent("helper", script)).await;
+                harness.agent(brief(with_tools("helper", &["entities_query"]))).await;
+                let until = (flow_type == FlowType::Loop).then(|| Until::Text("never".into()));
+                let config = FlowConfig { agents: agents.clone(), until, ..FlowConfig::default() };
+                let flow = AgentDefinition { flow_type, flow_config: Some(config), ..agent("desk") };
+                let desk = harness.agent(flow).await;
+                let run = harness.run_with(&desk, limited(14_000)).await;
+                assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
+                harness.close().await;
+            }
+        }
     }
 
     async fn limits_and_steps_out_of_range_are_refused(db: TestDb) {

@@ -174,7 +174,7 @@ async fn go_on(call: &AgentCall, context: &ContextRef, message: &ClientMessage) 
         Err(Error::Invalid(invalid)) if invalid.problems.iter().any(|one| one.field == "conversationId") => {
             return Err(unusable().into());
         }
-        Err(Error::Conflict(message)) => {
+        Err(Error::Conflict(message) | Error::BudgetUsedUp(message)) => {
             return Err(A2aError::new(ErrorKind::UnsupportedOperation, message).into());
         }
         Err(error) => return Err(error.into()),
@@ -226,7 +226,7 @@ async fn to_task(call: &AgentCall, chain: &RunChain, message: &ClientMessage) ->
     match done {
         Ok(()) => Ok(()),
         // Somebody else resumed the run or answered the question.
-        Err(Error::Conflict(message)) => Err(unsupported(task, message)),
+        Err(Error::Conflict(message) | Error::BudgetUsedUp(message)) => Err(unsupported(task, message)),
         Err(error @ Error::Decided(_)) => Err(unsupported(task, error.to_string())),
         Err(Error::Invalid(invalid)) => Err(rename_answer_fields(invalid).into()),
         Err(error) => Err(error.into()),
