@@ -55,6 +55,9 @@ pub enum RunEventBody {
     ModelRetry {
         step: i64,
         retry: ModelRetry,
+        /// The run below this one whose model is asked again. Such an event is only streamed: the record of that run
+        /// has it. `None` if it is the model of this run.
+        child: Option<RetryingChild>,
     },
     /// Older messages were replaced by a summary in the model's context. The record remains
     /// complete.
@@ -164,6 +167,13 @@ pub struct ModelRetry {
     pub attempt: u32,
     /// The time until the next attempt.
     pub wait_ms: u64,
+}
+
+/// A run whose model is asked again, as the followers of the runs above it see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryingChild {
+    pub run: RunId,
+    pub agent: String,
 }
 
 /// The kind of [`RunEventBody::ServersUnavailable`].

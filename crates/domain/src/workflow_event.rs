@@ -11,6 +11,9 @@ use crate::{
     workflow::WorkflowStatus,
 };
 
+/// The asker of a model call of a run.
+pub const AGENT_ASKER: &str = "agent";
+
 /// What happened. The name of the variant is the stored kind, its fields are the stored data, with their
 /// names in camelCase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,11 +66,14 @@ pub enum WorkflowEventBody {
     TaskWaiting {
         reason: String,
     },
-    /// The provider failed while a model was asked about a task, outside any run. The question is asked again
-    /// after a wait.
+    /// The provider failed while a model was asked about a task, outside any run or in a run of the workflow, which the
+    /// event then has. It is asked again after a wait.
     ModelRetry {
-        /// Who asks: `selector`, `threader`, `evaluator` or `triage`.
+        /// Who asks: `selector`, `threader`, `evaluator` or `triage`, or [`AGENT_ASKER`].
         asker: String,
+        /// The name of the agent of the run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
         model: String,
         error: String,
         /// The number of failed attempts, from 1.

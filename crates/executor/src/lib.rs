@@ -43,6 +43,7 @@ mod output_schema;
 mod queue;
 mod recorder;
 mod resume;
+mod retry_notices;
 pub mod revert;
 pub mod run_chains;
 mod run_driver;

@@ -161,7 +161,7 @@ impl Executor {
         let Some(workflow) = query.workflow else { return };
         let ModelRetry { model, error, attempt, wait_ms } = retry;
         let asker = query.agent.clone();
-        let body = WorkflowEventBody::ModelRetry { asker, model, error, attempt, wait_ms };
+        let body = WorkflowEventBody::ModelRetry { asker, agent: None, model, error, attempt, wait_ms };
         let (kind, data, at) = (body.kind(), body.data(), self.clock().now());
         let event = NewWorkflowEvent { kind, task: query.task, run: None, data, at };
         let append =

@@ -245,9 +245,11 @@ fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
             step: number("step"),
             reason: Reason::parse(data["reason"].as_str()?)?,
         },
-        "model_retry" => {
-            RunEventBody::ModelRetry { step: number("step"), retry: ModelRetry::deserialize(data).ok()? }
-        }
+        "model_retry" => RunEventBody::ModelRetry {
+            step: number("step"),
+            retry: ModelRetry::deserialize(data).ok()?,
+            child: None,
+        },
         "compacted" => RunEventBody::Compacted {
             before: number("before"),
             after: number("after"),

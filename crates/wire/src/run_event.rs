@@ -78,7 +78,8 @@ pub enum BodyView {
         #[schema(value_type = schema::Reason)]
         reason: Reason,
     },
-    /// The provider failed. The model call is repeated after `waitMs`; `attempt` counts the failures.
+    /// The provider failed. The model call is repeated after `waitMs`; `attempt` counts the failures. With `childRunId`,
+    /// it is a call of that run, which is below this one, of the agent `agentName`.
     #[serde(rename_all = "camelCase")]
     ModelRetry {
         step_number: i64,
@@ -86,6 +87,10 @@ pub enum BodyView {
         error: String,
         attempt: u32,
         wait_ms: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child_run_id: Option<Uuid>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_name: Option<String>,
     },
     /// What the model sees was shortened, from so many tokens to so many; the record is whole.
     Compacted {
@@ -199,12 +204,14 @@ impl From<RunEvent> for RunEventView {
             RunEventBody::AnswerIncomplete { step, reason } => {
                 BodyView::AnswerIncomplete { step_number: step, reason }
             }
-            RunEventBody::ModelRetry { step, retry } => BodyView::ModelRetry {
+            RunEventBody::ModelRetry { step, retry, child } => BodyView::ModelRetry {
                 step_number: step,
                 model: retry.model,
                 error: retry.error,
                 attempt: retry.attempt,
                 wait_ms: retry.wait_ms,
+                child_run_id: child.as_ref().map(|child| child.run.0),
+                agent_name: child.map(|child| child.agent),
             },
             RunEventBody::Compacted { before, after, summarised } => {
                 BodyView::Compacted { before, after, summarised }

@@ -115,9 +115,10 @@ pub enum WorkflowEventBody {
     TaskWaiting {
         reason: Option<String>,
     },
-    /// A model that is asked about a task failed, and is asked again after a wait.
+    /// A model that is asked about a task, or that a run calls, failed, and is asked again after a wait.
     ModelRetry {
         asker: Option<String>,
+        agent: Option<String>,
         error: Option<String>,
         wait_ms: Option<u64>,
     },

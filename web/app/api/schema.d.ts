@@ -6625,8 +6625,11 @@ export interface components {
             /** @enum {string} */
             type: "answer_incomplete";
         } | {
+            agentName?: string | null;
             /** Format: int32 */
             attempt: number;
+            /** Format: uuid */
+            childRunId?: string | null;
             error: string;
             model: string;
             /** Format: int64 */

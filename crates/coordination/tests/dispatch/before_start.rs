@@ -173,3 +173,23 @@ both_engines! {
         house.close().await;
     }
 }
+    }
+
+    async fn the_events_of_a_workflow_say_that_the_model_of_a_run_is_asked_again(db: TestDb) {
+        let limited = fails(emergent_llm::Error::RateLimited {
+            model: ScriptedModel::MODEL.into(),
+            message: "slow down".into(),
+            retry_after: Some(std::time::Duration::from_millis(300)),
+        });
+        let house = House::open(&db, ScriptedModel::default().agent("builder", [limited, says("Done.")])).await;
+        house.agents(&["builder"]).await;
+        let id = house.dispatch(vec![task("build", "builder", &[])]).await;
+        let shown = house.completed(id).await;
+        let events = house.events(id).await;
+        let [retry] = &events.iter().filter(|event| event.kind == "model_retry").collect::<Vec<_>>()[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!((retry.task, retry.run), (Some(shown.tasks[0].task.id), Some(shown.tasks[0].runs[0])));
+        assert_eq!((&retry.data["asker"], &retry.data["agent"]), (&json!("agent"), &json!("builder")));
+        assert!(retry.data["waitMs"].as_u64().unwrap() >= 300 && retry.data["attempt"] == 1, "{}", retry.data);
+        house.close().await;

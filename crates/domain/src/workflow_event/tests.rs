@@ -40,6 +40,7 @@ fn events_are_stored_with_their_kind_and_data() {
     check(
         &WorkflowEventBody::ModelRetry {
             asker: "selector".into(),
+            agent: None,
             model: "p/m".into(),
             error: "busy".into(),
             attempt: 1,

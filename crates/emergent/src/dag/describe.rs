@@ -37,12 +37,14 @@ impl Dag {
             Body::TaskPaused { reason } => format!("⏸ {task}{}", reason_suffix(&reason)),
             Body::TaskAskedAgain { reason } => format!("↻ {task} is asked again{}", reason_suffix(&reason)),
             Body::TaskWaiting { reason } => format!("· {task}{}", reason_suffix(&reason)),
-            Body::ModelRetry { asker, error, wait_ms } => format!(
-                "↻ {task}  the {} is asked again in {:.1} s{}",
-                asker.as_deref().unwrap_or("model"),
-                wait_ms.unwrap_or(0) as f64 / 1_000.0,
-                reason_suffix(&error)
-            ),
+            Body::ModelRetry { asker, agent, error, wait_ms } => {
+                let who = match agent {
+                    Some(agent) => format!("the model of {agent}"),
+                    None => format!("the {}", asker.as_deref().unwrap_or("model")),
+                };
+                let seconds = wait_ms.unwrap_or(0) as f64 / 1_000.0;
+                format!("↻ {task}  {who} is asked again in {seconds:.1} s{}", reason_suffix(&error))
+            }
             Body::JudgeFailed { role, reason } => {
                 format!(
                     "✗ {task}  the {} failed{}",

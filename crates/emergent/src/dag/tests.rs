@@ -261,6 +261,11 @@ fn each_event_is_one_line_with_its_reason() {
         json!({ "status": "completed", "reason": "every task is done" }),
     );
     assert_eq!(describe(&ended), "✓ completed: every task is done");
+    let waits = json!({ "asker": "agent", "agent": "writer", "error": "429", "attempt": 1, "waitMs": 2_500 });
+    assert_eq!(
+        describe(&event("model_retry", "docs", 1, waits)),
+        "↻ docs  the model of writer is asked again in 2.5 s: 429"
+    );
     let refused = event_with_task("tasks_refused", None, 1, json!({ "reason": "a cycle" }));
     assert_eq!(describe(&refused), "✗ tasks that a discussion asked for were refused: a cycle");
     assert_eq!(dag.describe_event(&event_with_task("something_new", None, 1, json!({}))), None);

@@ -86,7 +86,7 @@ impl Recorder {
     pub fn add_model_retry(&mut self, batch: &mut RecordBatch, step: i64, retry: &ModelRetry) {
         let mut data = json!(retry);
         data["step"] = json!(step);
-        self.add_event(batch, RunEventBody::ModelRetry { step, retry: retry.clone() }, data);
+        self.add_event(batch, RunEventBody::ModelRetry { step, retry: retry.clone(), child: None }, data);
     }
 
     /// Adds that the run reached a limit and has to finish.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tracing::info;
 
 use super::RunDriver;
-use crate::{Result, recorder::RecordBatch, scrub};
+use crate::{Result, recorder::RecordBatch, retry_notices, scrub};
 
 /// The reports of one call.
 pub(super) struct CallReports {
@@ -102,6 +102,8 @@ impl RunDriver {
         let step = self.run.steps_before + self.machine.step();
         let mut batch = RecordBatch::default();
         self.recorder.add_model_retry(&mut batch, step, wait);
-        self.recorder.commit(batch, self.machine.steps()).await
+        self.recorder.commit(batch, self.machine.steps()).await?;
+        retry_notices::tell_followers(&self.executor, &self.run, step, wait).await;
+        Ok(())
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     Executor,
     budget::{CallOutcome, Reservation, StreamMeter},
     recorder::{RecordBatch, Recorder},
-    scrub, spans,
+    retry_notices, scrub, spans,
     streamed_text::StreamedText,
     telemetry::ModelCall,
 };
@@ -191,6 +191,7 @@ impl ModelCaller<'_> {
                     let mut batch = RecordBatch::default();
                     recorder.add_model_retry(&mut batch, step, &retry);
                     recorder.commit(batch, steps).await?;
+                    retry_notices::tell_followers(executor, run, step, &retry).await;
                 }
                 reply = &mut chat => return Ok(reply),
             }

@@ -112,7 +112,7 @@ both_engines! {
         let run = harness.run(&reader, "Read it all.").await;
         assert_ended(&run, RunStatus::Completed, None);
         let retries: Vec<_> = harness.events(run.id).await.into_iter().filter_map(|event| match event.body {
-            RunEventBody::ModelRetry { step, retry } => Some((step, retry)),
+            RunEventBody::ModelRetry { step, retry, .. } => Some((step, retry)),
             _ => None,
         }).collect();
         assert_eq!(retries.len(), 1, "{retries:?}");

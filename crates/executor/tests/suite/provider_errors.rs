@@ -13,6 +13,7 @@ use emergent_testkit::{
     TestDb, both_engines,
     scripted::{ScriptedModel, ScriptedReply, calls, fails, says},
 };
+use futures_util::StreamExt;
 use serde_json::json;
 use support::{Harness, agent, assert_ended, with_tools};
 
@@ -56,12 +57,36 @@ both_engines! {
         let worker = harness.agent(agent("worker")).await;
         let run = harness.run(&worker, "Go.").await;
         let retries: Vec<_> = harness.events(run.id).await.into_iter().filter_map(|event| match event.body {
-            RunEventBody::ModelRetry { step, retry } => Some((step, retry)),
+            RunEventBody::ModelRetry { step, retry, .. } => Some((step, retry)),
             _ => None,
         }).collect();
         assert_eq!(retries.iter().map(|(step, retry)| (*step, retry.attempt)).collect::<Vec<_>>(), [(1, 1), (1, 2)]);
         assert!(retries[0].1.wait_ms >= 400 && retries[0].1.error.contains("slow down"), "{retries:?}");
         assert!(retries[1].1.error.contains("503"), "{retries:?}");
+        harness.close().await;
+    }
+
+    async fn the_followers_of_a_parent_see_how_long_its_child_waits(db: TestDb) {
+        let tasks = json!({ "tasks": [{ "agent_name": "worker", "task": "Work." }] });
+        let model = ScriptedModel::default()
+            .agent("lead", [calls("spawn_agents", tasks), says("Done.")])
+            .agent("worker", [rate_limited(Some(Duration::from_millis(600))), says("Here.")]);
+        let harness = Harness::open(&db, model).await;
+        harness.agent(agent("worker")).await;
+        let lead = harness.agent(with_tools("lead", &["spawn_agents"])).await;
+        let run = harness.start(&lead, "Go.").await;
+        let events: Vec<_> = harness.executor.follow(harness.project, run.id, 0).collect().await;
+        let worker = harness.children(run.id).await.remove(0);
+        let seen: Vec<_> = events.into_iter().map(Result::unwrap).filter_map(|event| match event.body {
+            RunEventBody::ModelRetry { retry, child: Some(child), .. } => Some((event.run, event.seq, child, retry)),
+            _ => None,
+        }).collect();
+        let [(of, seq, child, retry)] = &seen[..] else { panic!("{seen:?}") };
+        assert_eq!((*of, *seq), (run.id, None), "it is in the record of the child, and streamed here");
+        assert_eq!((child.run, child.agent.as_str()), (worker.id, "worker"));
+        assert!(retry.wait_ms >= 600 && retry.error.contains("slow down"), "{retry:?}");
+        let recorded = harness.events(run.id).await;
+        assert!(!recorded.iter().any(|event| matches!(event.body, RunEventBody::ModelRetry { .. })));
         harness.close().await;
     }
 

@@ -30,6 +30,19 @@ it('replaces the text that was written live by the message, and drops it when th
   expect(record.items.at(-1)).toMatchObject({ kind: 'message', text: 'A report' })
 })
 
+it('names the run below whose model is asked again', () => {
+  const record = new RunRecord()
+  const retry = { type: 'model_retry', stepNumber: 1, model: 'p/m', error: 'slow down', waitMs: 2500 }
+  record.add(event(1, { ...retry, attempt: 1 }))
+  for (const attempt of [1, 2]) record.add(event(null, { ...retry, attempt, childRunId: 'c', agentName: 'reader' }))
+  expect(record.items.map((item) => (item.kind === 'notice' ? [item.text, item.childRunId] : []))).toEqual([
+    ['The provider failed; attempt 2 follows after 2.5 s', undefined],
+    ['The provider failed for reader; attempt 2 follows after 2.5 s', 'c'],
+    ['The provider failed for reader; attempt 3 follows after 2.5 s', 'c'],
+  ])
+  expect(new Set(record.items.map((item) => item.id)).size).toBe(3)
+})
+
 it('keeps a call as one item', () => {
   const record = new RunRecord()
   record.add(call(1, 'tool_started', 'running'))

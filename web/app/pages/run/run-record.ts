@@ -117,7 +117,9 @@ export class RunRecord {
       case 'answer_incomplete':
         return notice('warn', `The answer was ${words(event.reason)}; the model is asked again`)
       case 'model_retry':
-        return notice('warn', `The provider failed; attempt ${event.attempt + 1} follows after ${Math.round(event.waitMs / 100) / 10} s`, { detail: event.error })
+        // That of a run below is only streamed, without a `seq`.
+        if (event.childRunId) id = `r${event.childRunId}-${event.stepNumber}-${event.attempt}`
+        return notice('warn', `${event.agentName ? `The provider failed for ${event.agentName}` : 'The provider failed'}; attempt ${event.attempt + 1} follows after ${Math.round(event.waitMs / 100) / 10} s`, { detail: event.error, childRunId: event.childRunId })
       case 'compacted':
         return notice('idle', `The conversation was shortened for the model from ${event.before.toLocaleString('en')} to ${event.after.toLocaleString('en')} tokens`)
       case 'approval_requested':

@@ -194,9 +194,11 @@ impl View {
                 self.streamed.clear();
                 self.push_line(&format!("↻ the answer is incomplete ({reason}): the model is asked to go on"))
             }
-            BodyView::ModelRetry { error, wait_ms, .. } => {
+            BodyView::ModelRetry { error, wait_ms, agent_name, .. } => {
                 let seconds = *wait_ms as f64 / 1000.0;
-                self.push_line(&format!("↻ {error}; the next attempt follows in {seconds:.1} s"))
+                // A run below this one waits.
+                let child = agent_name.as_ref().map(|agent| format!("  {agent}  ")).unwrap_or_default();
+                self.push_line(&format!("{child}↻ {error}; the next attempt follows in {seconds:.1} s"))
             }
             BodyView::Compacted { before, after, .. } => {
                 self.push_line(&format!("… the conversation was shortened, from {before} to {after} tokens"))

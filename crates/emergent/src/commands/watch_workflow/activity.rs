@@ -69,6 +69,11 @@ impl Activity {
         self.added += 1;
     }
 
+    /// Whether the run is one of those whose own events are shown.
+    pub fn has_run(&self, id: Uuid) -> bool {
+        self.runs.values().any(|run| run.id == id)
+    }
+
     /// Removes a run that has ended.
     pub fn remove_run(&mut self, id: Uuid) {
         self.runs.retain(|_, run| run.id != id);
@@ -221,7 +226,8 @@ fn tool_line(call: &ToolCallView) -> String {
 
 /// The line for a model call that failed and is repeated, from the event as it was sent.
 fn retry_line(raw: &Value) -> Option<String> {
-    if raw.get("type")?.as_str()? != "model_retry" {
+    // The workflow has its own event for a run below this one.
+    if raw.get("type")?.as_str()? != "model_retry" || raw.get("childRunId").is_some() {
         return None;
     }
     let wait = raw.get("waitMs").and_then(Value::as_u64).unwrap_or_default();

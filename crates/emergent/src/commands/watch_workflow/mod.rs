@@ -332,11 +332,18 @@ impl Screen {
             return print(dag, event, self.as_json);
         }
         if let Some(event) = &event.parsed
+            && !self.has_own_line(event)
             && let Some(line) = dag.describe_event(event)
         {
             self.activity.add_line(event.at, line);
         }
         Ok(())
+    }
+
+    /// Whether the events of a run that is shown say the same.
+    fn has_own_line(&self, event: &WorkflowEventView) -> bool {
+        let is_retry = matches!(event.body(), WorkflowEventBody::ModelRetry { .. });
+        is_retry && event.run_id.is_some_and(|run| self.activity.has_run(run))
     }
 
     /// Says that the server does not answer, or that it answers again.
@@ -351,7 +358,9 @@ impl Screen {
     /// Follows the run that an event is about: on a terminal for its activity, and elsewhere for what it asks a person,
     /// which no event of the workflow says.
     fn follow_run(&mut self, feeds: &mut RunFeeds<'_>, dag: &Dag, event: &WorkflowEventView) {
-        let Some(run) = event.run_id.filter(|_| !self.as_json) else { return };
+        // A retry may be of a run that another one started, which is not shown by itself.
+        let is_shown = !self.as_json && !matches!(event.body(), WorkflowEventBody::ModelRetry { .. });
+        let Some(run) = event.run_id.filter(|_| is_shown) else { return };
         if feeds.follow(run) {
             let label = event.task_id.map_or_else(|| "planning".to_owned(), |task| dag.name(task));
             self.activity.add_run(run, &label);
