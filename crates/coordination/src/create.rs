@@ -17,7 +17,7 @@ use emergent_domain::{
     workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{Error, Result, WriteContext, objects, relationships};
-use emergent_rules::workflow::discussion::max_participants;
+use emergent_rules::workflow::discussion::{DiscussionKind, max_participants};
 use emergent_store::{
     Tx,
     objects::EndObject,
@@ -286,6 +286,9 @@ impl TaskReferences {
         }
     }
 }
+            if let Some(problem) = threshold_problem(task, &self.discussions) {
+                problems.push(Problem::new(format!("tasks[{index}].discussion.threshold"), problem));
+            }
 
 /// Why the quorum that a task sets cannot be reached by the agents that it names; `None` if it can, or if the agents
 /// are not known yet. Then a quorum that is too high is lowered, and the event of the discussion says so.
@@ -355,6 +358,17 @@ fn unknown_name(what: &str, name: &str, suggestion: Option<&str>) -> String {
         None => format!("there is no {what} `{name}`"),
     }
 }
+/// Why the threshold that a task sets has no effect in its review, whose kind the task leaves to the project; `None` if it
+/// has one. Without a review, it is for the discussions that the agent starts.
+pub(crate) fn threshold_problem(task: &NewTask, project: &DiscussionDefaults) -> Option<String> {
+    if !task.requires_collaboration || task.discussion.effective_kind().is_some() {
+        return None;
+    }
+    let kind = project.effective_kind().unwrap_or(DiscussionKind::ReviewLoop.as_str());
+    let problem = task.discussion.threshold_problem(kind)?;
+    Some(format!("{problem}; `kind` is not set, so the review is one"))
+}
+
 
 /// The keys of the tasks that a task waits for: its blockers, and the tasks that it judges.
 fn dependencies(task: &NewTask) -> impl Iterator<Item = &str> {

@@ -75,6 +75,8 @@ pub const DISCUSSION_ENTRY_TYPES: &[&str] =
 /// The states of a discussion.
 pub const DISCUSSION_STATUSES: &[&str] = &["active", "resolved", "escalated", "abandoned"];
 const COLLABORATION: &str = "collaboration";
+/// The kinds in which an option needs a share of the votes.
+const KINDS_WITH_THRESHOLD: [&str; 2] = ["consensus", COLLABORATION];
 const MAX_ROUNDS: i64 = 10;
 const MAX_QUORUM: usize = 20;
 const MAX_PHASES: usize = 10;
@@ -90,7 +92,7 @@ impl DiscussionDefaults {
     /// not only written by requests that were checked.
     pub fn from_json(value: &Value) -> Option<Self> {
         let settings: Self = serde_json::from_value(value.clone()).ok()?;
-        settings.problems("discussion").is_empty().then_some(settings)
+        settings.value_problems("discussion").is_empty().then_some(settings)
     }
 
     /// Fills in what is not set here with what another one sets, such as the project for a task.
@@ -121,8 +123,29 @@ impl DiscussionDefaults {
         self.phases.iter().flat_map(|phase| &phase.agents)
     }
 
+    /// Why a threshold that is set here has no effect in a discussion of this kind; `None` if it has one, or is not set.
+    pub fn threshold_problem(&self, kind: &str) -> Option<String> {
+        let is_ignored = self.threshold.is_some() && !KINDS_WITH_THRESHOLD.contains(&kind);
+        is_ignored.then(|| {
+            format!(
+                "is only for the kinds `{}`: a `{kind}` has no threshold",
+                KINDS_WITH_THRESHOLD.join("` and `")
+            )
+        })
+    }
+
     /// Returns what is wrong with the settings; `path` is the field that has them.
     pub fn problems(&self, path: &str) -> Vec<Problem> {
+        let mut problems = self.value_problems(path);
+        // Without a kind, the threshold is for those discussions that have one. An unknown kind is a problem by itself.
+        let kind = self.effective_kind().filter(|kind| DISCUSSION_KINDS.contains(kind));
+        if let Some(reason) = kind.and_then(|kind| self.threshold_problem(kind)) {
+            problems.push(Problem::new(format!("{path}.threshold"), reason));
+        }
+        problems
+    }
+
+    fn value_problems(&self, path: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut add = |field: &str, reason: String| {
             problems.push(Problem::new(format!("{path}.{field}"), reason));
@@ -250,6 +273,29 @@ mod tests {
         assert_eq!(rule("kind: research", "a").parts(), (Some("kind"), "research"));
         assert_eq!(rule("into german", "a").parts(), (None, "into german"));
         assert_eq!(rule("note: urgent", "a").parts(), (None, "note: urgent"));
+    }
+
+    #[test]
+    fn a_threshold_is_for_the_kinds_that_have_one() {
+        let with = |kind: Option<&str>| DiscussionDefaults {
+            kind: kind.map(str::to_owned),
+            threshold: Some(0.6),
+            ..DiscussionDefaults::default()
+        };
+        for kind in [None, Some("consensus"), Some("collaboration")] {
+            assert_eq!(with(kind).problems("discussion"), []);
+        }
+        for kind in ["review_loop", "debate", "brainstorm", "problem_solving"] {
+            let problems = with(Some(kind)).problems("discussion");
+            assert_eq!(problems[0].field, "discussion.threshold");
+            assert!(problems[0].reason.contains("`consensus` and `collaboration`"), "{}", problems[0].reason);
+        }
+        let stored = serde_json::json!({ "kind": "debate", "threshold": 0.6 });
+        assert_eq!(
+            DiscussionDefaults::from_json(&stored),
+            Some(with(Some("debate"))),
+            "what is stored stays as it is"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use emergent_graph::{WriteContext, objects, relationships};
 use emergent_store::{Tx, objects as rows, projects};
 
 use crate::{
-    create::{MAX_BLOCKERS, check_key, new_edge, quorum_problem},
+    create::{MAX_BLOCKERS, check_key, new_edge, quorum_problem, threshold_problem},
     dispatchable::NameableAgents,
     error::{Error, Result},
     existing_tasks::assigned_workflow,
@@ -75,6 +75,9 @@ fn check(tx: &mut Tx<'_>, writer: &WriteContext, task: &NewTask) -> Result<BTree
     let coordination = projects::get(tx, project)?.map(|project| project.coordination).unwrap_or_default();
     if let Some(problem) = quorum_problem(task, &coordination.discussions) {
         problems.push(Problem::new("discussion.quorum", problem));
+    }
+    if let Some(problem) = threshold_problem(task, &coordination.discussions) {
+        problems.push(Problem::new("discussion.threshold", problem));
     }
     let blockers = find_blockers(tx, project, &task.blocked_by, &mut problems)?;
     Invalid::if_any(problems)?;

@@ -232,6 +232,9 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
         // What the caller leaves open, the task says, and else the project.
         let defaults = own.or(&task.discussion).or(&writer.project.coordination.discussions);
         let mut settings = settings.clone().with_defaults(&defaults);
+        if let Some(problem) = own.threshold_problem(settings.kind.as_str()) {
+            return Err(Invalid::new("threshold", problem).into());
+        }
         if let Some(quorum) = quorum {
             (settings.quorum, settings.lowered_quorum) = (Some(quorum), None);
         }

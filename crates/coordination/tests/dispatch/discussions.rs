@@ -52,6 +52,43 @@ both_engines! {
         house.close().await;
     }
 
+    async fn a_threshold_is_refused_where_the_review_has_none(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["writer", "researcher", "other"]).await;
+        let with = |kind: Option<&str>| {
+            let mut tasks = design();
+            tasks[0].discussion.threshold = Some(0.9);
+            tasks[0].discussion.kind = kind.map(str::to_owned);
+            NewWorkflow { description: "all of it".into(), settings: WorkflowSettings::default(), tasks }
+        };
+        let dry_run = async |kind: Option<&str>| house.dispatcher.dry_run_dispatch(house.actor(), with(kind)).await;
+        for kind in [None, Some("review_loop"), Some("debate")] {
+            let refused = dry_run(kind).await.unwrap_err().to_string();
+            assert!(refused.contains("tasks[0].discussion.threshold"), "{refused}");
+            assert!(refused.contains("is only for the kinds `consensus` and `collaboration`"), "{refused}");
+            let mut alone = with(kind).tasks.remove(0);
+            alone.blocked_by.clear();
+            let refused = house.dispatcher.add_task(house.actor(), None, alone).await.unwrap_err().to_string();
+            assert!(refused.contains("`discussion.threshold`"), "{refused}");
+        }
+        dry_run(Some("consensus")).await.unwrap();
+        let change = async |discussions| {
+            let patch = ProjectPatch { discussions: Some(discussions), ..ProjectPatch::default() };
+            house.graph().update_project(house.project, patch).await
+        };
+        let of_kind = |kind: Option<&str>| DiscussionDefaults {
+            kind: kind.map(str::to_owned), threshold: Some(0.9), ..DiscussionDefaults::default()
+        };
+        let refused = change(of_kind(Some("brainstorm"))).await.unwrap_err().to_string();
+        assert!(refused.contains("discussions.threshold"), "{refused}");
+        // The project's is for the discussions that have one.
+        change(of_kind(None)).await.unwrap();
+        house.dispatcher.dry_run_dispatch(house.actor(), NewWorkflow { tasks: design(), ..with(None) }).await.unwrap();
+        change(of_kind(Some("consensus"))).await.unwrap();
+        dry_run(None).await.unwrap();
+        house.close().await;
+    }
+
     async fn a_quorum_of_the_project_that_is_lowered_is_said_when_the_discussion_starts(db: TestDb) {
         let model = ScriptedModel::default().agent("writer", [says("A Tag.")]).agent("researcher", [says("APPROVED.")]);
         let house = House::open(&db, model).await;

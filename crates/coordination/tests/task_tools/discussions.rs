@@ -37,12 +37,12 @@ both_engines! {
         })).await;
         assert_eq!((own.threshold, own.quorum, own.phases.len(), own.phases[0].max_rounds), (0.5, Some(1), 2, 2));
         let discussions = DiscussionDefaults {
-            kind: Some("brainstorm".into()), rounds: Some(2), threshold: Some(0.9), quorum: Some(9), phases: Vec::new(),
+            kind: Some("consensus".into()), rounds: Some(2), threshold: Some(0.9), quorum: Some(9), phases: Vec::new(),
         };
         let patch = ProjectPatch { discussions: Some(discussions), ..ProjectPatch::default() };
         world.graph.update_project(world.project, patch).await.unwrap();
         let by_project = settings_of(json!({ "topic": "Columns?", "participants": ["researcher", "reviewer"] })).await;
-        assert_eq!(by_project.kind.as_str(), "brainstorm");
+        assert_eq!(by_project.kind.as_str(), "consensus");
         assert_eq!((by_project.rounds, by_project.threshold, by_project.quorum), (Some(2), 0.9, Some(2)));
         let own = map(json!({ "discussion": { "kind": "debate", "rounds": 1, "quorum": 1 } }));
         let patch = ObjectPatch { properties: Some(own), ..ObjectPatch::default() };
@@ -75,6 +75,10 @@ both_engines! {
             (json!({ "topic": "x", "participants": ["researcher", "reviewr"] }), "`participants[1]`: there is no agent `reviewr`; did you mean `reviewer`?"),
             (json!({ "topic": "x", "participants": ["researcher", "researcher"] }), "takes part twice"),
             (json!({ "topic": "x", "kind": "debate", "participants": ["researcher", "reviewer"] }), "at least 3 participants"),
+            (
+                json!({ "topic": "x", "kind": "brainstorm", "participants": ["researcher", "reviewer"], "threshold": 0.6 }),
+                "`threshold`: is only for the kinds `consensus` and `collaboration`",
+            ),
             (json!({ "topic": "x", "participants": ["researcher", "reviewer"], "task": "b" }), "only one that is in progress is discussed"),
         ] {
             let said = run.err("discussions_start", wrong).await;
