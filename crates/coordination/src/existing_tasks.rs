@@ -25,6 +25,7 @@ use crate::{
     create::{author_run, check_key, unused_key},
     dispatchable::NameableAgents,
     error::{Error, Result},
+    foreign_blockers::load_foreign_blockers,
     transactions::{new_event, update_properties},
 };
 
@@ -32,6 +33,9 @@ use crate::{
 const MAX_REQUEST_BYTES: usize = 16 << 20;
 /// The most characters of a title in the event that a task was added.
 const MAX_EVENT_TITLE_CHARS: usize = 500;
+
+/// The most tasks that the problem of a blocker names.
+const MAX_NAMED_TASKS: usize = 5;
 
 /// The request to execute tasks that are in the graph.
 #[derive(Debug, Clone, PartialEq)]
@@ -154,7 +158,55 @@ pub(crate) fn find_tasks(
     if !found.iter().any(is_open) {
         return Err(Invalid::new(selection.field(), "names no task that is left to be done").into());
     }
+    check_blockers(tx, project, selection, &ids, &found)?;
     Ok(found)
+}
+
+/// Checks that each of these tasks can start some day: no task outside of them that it waits for has failed, was skipped,
+/// or is left in a workflow that has ended.
+fn check_blockers(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    selection: &TaskSelection,
+    ids: &[ObjectId],
+    found: &[Object],
+) -> Result<()> {
+    let tasks: Vec<Task> = found.iter().map(Task::from_object).collect();
+    let open: HashMap<ObjectId, &Task> = tasks
+        .iter()
+        .filter(|task| task.status != TaskStatus::Completed)
+        .map(|task| (task.id, task))
+        .collect();
+    let mut open_ids: Vec<ObjectId> = open.keys().copied().collect();
+    open_ids.sort_unstable();
+    let blocks = tasks::list_blocks_of(tx, &open_ids)?;
+    let mut problems = Vec::new();
+    for blocker in load_foreign_blockers(tx, project, &tasks, &blocks)? {
+        let Some(why) = &blocker.dead_reason else { continue };
+        let waiting =
+            blocks.iter().filter(|(from, _)| *from == blocker.id).filter_map(|(_, to)| open.get(to));
+        let mut waiting: Vec<&&Task> = waiting.collect();
+        waiting.sort_by_key(|task| task.id);
+        let Some(first) = waiting.first() else { continue };
+        let names: Vec<String> =
+            waiting.iter().take(MAX_NAMED_TASKS).map(|task| format!("`{}`", task.key)).collect();
+        let (names, more) = (names.join(", "), waiting.len().saturating_sub(MAX_NAMED_TASKS));
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let verb = if waiting.len() == 1 { "waits" } else { "wait" };
+        let remedy = match blocker.workflow {
+            // A task without a workflow, or of one that is gone.
+            None => retry_first(blocker.id),
+            Some(_) => "retry it there, resume that workflow, or remove the `blocks` relationship".to_owned(),
+        };
+        let reason = format!("{names}{more} {verb} for {}, which {why}: {remedy}", blocker.name);
+        problems.push(Problem::new(selection.path(ids, first.id), reason));
+    }
+    Ok(Invalid::if_any(problems)?)
+}
+
+/// What to do first about a task without a workflow that failed or was skipped.
+fn retry_first(id: ObjectId) -> String {
+    format!("make it pending first with POST /api/coordination/tasks/{id}/retry (`emergent task retry {id}`)")
 }
 
 /// Checks each task that a request names: it exists, no workflow has it, and it can start.
@@ -179,11 +231,9 @@ fn check_named(
                     workflow.status,
                     next_step(workflow.status)
                 ),
-                None if matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped) => format!(
-                    "the task `{}` is {}: make it pending first with POST /api/coordination/tasks/{id}/retry \
-                     (`emergent task retry {id}`)",
-                    task.key, task.status
-                ),
+                None if matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped) => {
+                    format!("the task `{}` is {}: {}", task.key, task.status, retry_first(*id))
+                }
                 None => continue,
             },
         };

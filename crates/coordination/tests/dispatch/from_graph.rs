@@ -122,6 +122,28 @@ both_engines! {
         house.close().await;
     }
 
+    async fn a_task_that_waits_for_one_that_was_skipped_is_refused_with_its_name(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["builder"]).await;
+        let new = |key: &str| json!({ "title": format!("The {key}"), "key": key, "assigned_agent": "builder" });
+        let (first, second) = (loose_task(&house, new("u-a")).await, loose_task(&house, new("u-b")).await);
+        let third = loose_task(&house, new("u-c")).await;
+        block(&house, first, second).await;
+        block(&house, second, third).await;
+        let skipped = json!({ "status": "skipped" }).as_object().unwrap().clone();
+        let patch = emergent_domain::object::ObjectPatch { properties: Some(skipped), ..Default::default() };
+        house.graph().update_object(house.actor(), first, patch).await.unwrap();
+        let all = TaskSelection::Query { labels: Vec::new(), filters: Vec::new() };
+        for selection in [TaskSelection::Ids(vec![second]), TaskSelection::Root(third), all] {
+            let refused = refusal(&house, selection.clone()).await;
+            let checked = house.dispatcher.dry_run_existing(house.actor(), existing(selection)).await.unwrap_err();
+            assert_eq!(checked.to_string(), refused);
+            assert!(refused.contains("`u-b` waits for `u-a` (The u-a), a task of no workflow, which was skipped"), "{refused}");
+            assert!(refused.contains(&format!("`emergent task retry {first}`")), "{refused}");
+        }
+        house.close().await;
+    }
+
     async fn a_plan_made_outside_a_workflow_says_how_it_is_started(db: TestDb) {
         let of_plan = |name: &str| json!({ "ref": name, "type": "SpecTask", "properties": { "title": name } });
         let plan = json!({

@@ -2,7 +2,7 @@
 //! tasks that somebody took by hand.
 
 use emergent_domain::{
-    ids::ObjectId,
+    ids::{ObjectId, WorkflowId},
     task::{Task, TaskStatus},
     workflow::WorkflowStatus,
 };
@@ -16,6 +16,8 @@ pub struct ForeignBlocker {
     pub id: ObjectId,
     /// The name for messages, with its workflow.
     pub name: String,
+    /// Its own workflow; `None` if it has none or it was deleted.
+    pub workflow: Option<WorkflowId>,
     /// Why it will not complete any more; `None` while it may.
     pub dead_reason: Option<String>,
 }
@@ -32,7 +34,8 @@ impl ForeignBlocker {
             (_, Some(_), None) => Some("is not completed, and its workflow is gone".to_owned()),
             _ => None,
         };
-        Self { id: blocker.id, name: task_name(blocker), dead_reason }
+        let own_workflow = blocker.workflow.filter(|_| workflow.is_some());
+        Self { id: blocker.id, name: task_name(blocker), workflow: own_workflow, dead_reason }
     }
 
     /// `api` (The API) of workflow `…`, which has failed.
