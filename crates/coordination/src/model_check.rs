@@ -93,7 +93,11 @@ impl Dispatcher {
             names.contains(agent.definition.name.as_str()) && !agent.definition.calls_no_model()
         };
         for agent in all.iter().filter(calls_models) {
-            let (requested, own) = (settings.model.as_ref(), agent.definition.model.as_ref());
+            let own = agent.definition.model.as_ref();
+            let requested = match agent.definition.pins_model() {
+                true => own,
+                false => settings.model.as_ref(),
+            };
             if let Err(error) = models.choose_for_run(requested, own) {
                 let setting = missing_setting(models, requested.or(own), &error.to_string());
                 uncallable.add(&agent.definition.name, setting, error.to_string());

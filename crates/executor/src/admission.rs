@@ -333,7 +333,8 @@ fn choose_model(
 
 /// Chooses the model: the one that the start request names, or that of the run that is resumed, or that of the
 /// definition if it is pinned, or the one that the start of a run above named. Without any of these,
-/// `EMERGENT_MODEL` comes before the definition.
+/// `EMERGENT_MODEL` comes before the definition. The model of a workflow is for all its runs, so it counts as that of a
+/// run above.
 fn choose_callable_model(
     executor: &Executor,
     definition: &AgentDefinition,
@@ -342,9 +343,11 @@ fn choose_callable_model(
     start: &StartOptions,
 ) -> Result<ModelConfig> {
     let own = definition.model.as_ref();
+    let is_for_all = admission.origin == Origin::Dispatch;
     let requested = start
         .model
         .as_ref()
+        .filter(|_| !(is_for_all && definition.pins_model()))
         .or(admission.resumed.map(|run| &run.model))
         .or(own.filter(|_| definition.pins_model()))
         .or(terms.requested_model.as_ref().filter(|_| !definition.pins_model()));

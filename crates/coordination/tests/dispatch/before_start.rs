@@ -93,6 +93,31 @@ both_engines! {
             let new = || request(settings.clone(), vec![task("any", "builder", &[])]);
             let dispatched = house.dispatcher.dispatch(house.actor(), new()).await.unwrap_err();
             let checked = house.dispatcher.dry_run_dispatch(house.actor(), new()).await.unwrap_err();
+    async fn the_model_of_a_workflow_is_not_for_agents_that_pin_their_own(db: TestDb) {
+        let model = ScriptedModel::default().agent("pinned", [says("Done.")]).agent("free", [says("Done.")]);
+        let house = House::open(&db, model).await;
+        for (name, config) in [("pinned", json!({ "pin_model": true })), ("free", json!({}))] {
+            let definition = AgentDefinition {
+                model: "scripted/own".parse().ok(),
+                config: config.as_object().unwrap().clone(),
+                ..AgentDefinition::new(name)
+            };
+            house.dispatcher.executor().create_agent(house.actor(), definition).await.unwrap();
+        }
+        let settings = WorkflowSettings { model: "scripted/asked".parse().ok(), ..WorkflowSettings::default() };
+        let id = house.dispatch_with(settings, vec![task("a", "pinned", &[]), task("b", "free", &[])]).await;
+        let shown = house.completed(id).await;
+        let mut models = Vec::new();
+        for task in &shown.tasks {
+            let run = house.dispatcher.executor().get_run(house.project, task.runs[0]).await.unwrap();
+            models.push((run.agent_name, run.model.to_string()));
+        }
+        models.sort();
+        let expected = [("free", "scripted/asked"), ("pinned", "scripted/own")];
+        assert_eq!(models, expected.map(|(agent, model)| (agent.to_owned(), model.to_owned())));
+        house.close().await;
+    }
+
             assert_eq!(dispatched.to_string(), checked.to_string());
             match dispatched {
                 emergent_coordination::Error::Invalid(invalid) => invalid.problems,
