@@ -5,7 +5,7 @@ use std::{io::IsTerminal, net::TcpListener, path::PathBuf};
 use emergent_domain::agent::ModelConfig;
 use serde_json::json;
 
-use super::watch_workflow;
+use super::{watch_run, watch_workflow};
 use crate::{
     client::Client,
     config::{Settings, StoreFlags},
@@ -38,6 +38,21 @@ pub struct Demo {
 
 impl Demo {
     pub async fn run(self, store: &StoreFlags, as_json: bool) -> Result<()> {
+        let again = command_again(self.model.as_deref());
+        let interrupt = watch_run::listen_for_interrupt().await;
+        let prepared = tokio::select! {
+            biased;
+            prepared = self.prepare(store, as_json) => prepared?,
+            () = interrupt => {
+                output::print_notice(&format!("Interrupted before the demo began: `{again}` goes on with it."));
+                return Err(Error::Interrupted);
+            }
+        };
+        prepared.play(&again, as_json).await
+    }
+
+    /// Opens the folder, and finds the workflow of the demo or starts it.
+    async fn prepare(self, store: &StoreFlags, as_json: bool) -> Result<Prepared> {
         if let Some(url) = &store.database_url {
             let advice = database_error::removal_advice(url);
             return Err(Error::Usage(format!("the demo plays on a data folder: {advice}")));
@@ -51,13 +66,12 @@ impl Demo {
         }
         let has_own_folder = store.data_dir.is_none();
         check_model(&settings, self.model.as_deref())?;
-        let again = command_again(self.model.as_deref());
         settings.model = Some(self.model.unwrap_or_else(|| demo::MODEL.to_owned()));
         let folder = settings.data_dir.clone();
         let client = Client::in_process(services::open_services(&settings).await?).await?;
         let (mut client, mut played) = demo::find_newest(client).await?;
         if let Some(last) = &played
-            && (self.fresh || (!last.is_active && !as_json && wants_fresh_start()?))
+            && (self.fresh || (!last.is_active && !as_json && wants_fresh_start().await?))
         {
             client = demo::create_project(client, last.number + 1).await?;
             played = None;
@@ -82,8 +96,25 @@ impl Demo {
             }
             None => demo::start(&client).await?,
         };
-        hints::set_location(&folder, client.project().filter(|project| *project != demo::FIRST_PROJECT));
-        watch_workflow::follow_with(&client, &id, &again, as_json).await?;
+        Ok(Prepared { client, settings, project, workflow: id })
+    }
+}
+
+/// A demo whose workflow is there.
+struct Prepared {
+    client: Client,
+    settings: Settings,
+    project: String,
+    workflow: String,
+}
+
+impl Prepared {
+    /// Follows the workflow, and shows what it left in the graph. `again` is the command that goes on after Ctrl-C.
+    async fn play(self, again: &str, as_json: bool) -> Result<()> {
+        let Self { client, settings, project, workflow: id } = self;
+        let elsewhere = client.project().filter(|project| *project != demo::FIRST_PROJECT);
+        hints::set_location(&settings.data_dir, elsewhere);
+        watch_workflow::follow_with(&client, &id, again, as_json).await?;
         let graph = demo::load_graph(&client, &id).await?;
         if as_json {
             return output::print_json(&json!({ "workflowId": id, "project": project, "graph": graph }));
@@ -123,15 +154,20 @@ fn check_model(settings: &Settings, model: Option<&str>) -> Result<()> {
     )))
 }
 
-/// Asks a person whether to play afresh; false where nobody can be asked.
-fn wants_fresh_start() -> Result<bool> {
+/// Asks a person whether to play afresh; false where nobody can be asked. The answer is read on a thread of its own, so
+/// that Ctrl-C ends the command meanwhile.
+async fn wants_fresh_start() -> Result<bool> {
     let (input, output) = (std::io::stdin(), std::io::stdout());
     if !input.is_terminal() || !output.is_terminal() {
         return Ok(false);
     }
     output::print_part("The demo was played here before. Play it afresh, in a new project? [y/N] ")?;
-    let mut answer = String::new();
-    input.read_line(&mut answer).map_err(Error::Io)?;
+    #[expect(clippy::disallowed_methods, reason = "awaited here, or the process ends")]
+    let read = tokio::task::spawn_blocking(move || {
+        let mut answer = String::new();
+        input.read_line(&mut answer).map(|_| answer)
+    });
+    let answer = read.await.map_err(std::io::Error::other).and_then(|answer| answer).map_err(Error::Io)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 

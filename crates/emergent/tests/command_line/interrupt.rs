@@ -55,6 +55,32 @@ fn an_interrupted_follow_exits_with_130_and_says_that_nobody_goes_on() {
     assert!(!told.contains("error:"), "{told}");
 }
 
+#[test]
+fn a_demo_that_is_interrupted_before_it_begins_exits_with_130_and_says_so() {
+    let home = Home::sqlite();
+    let mut child = home
+        .command(&["demo", "--data-dir", "played"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let deadline = std::time::Instant::now() + Duration::from_secs(15);
+    // It opens its folder now, which takes longer than the signal.
+    while !home.folder().join("played").exists() {
+        assert!(std::time::Instant::now() < deadline, "there is no folder");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("`kill` is there").success());
+    while child.try_wait().expect("a child").is_none() {
+        assert!(std::time::Instant::now() < deadline, "it did not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().expect("it ended");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("Interrupted"), "{}", text(&output.stderr));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_follow_says_that_the_server_goes_on() {
     let home = home_with_slow_agent();
