@@ -23,7 +23,7 @@ use crate::{
 
 pub use acp::{AcpConfig, AnswerAs};
 pub use check::{AvailableNames, ShownNames, config_size_problem, is_valid_name};
-pub(crate) use check::{json_has_nul, unknown_name};
+pub(crate) use check::{Suggestions, json_has_nul, unknown_name};
 pub use flow::{FlowConfig, FlowType, MAX_ITERATIONS, Until, UntilRule};
 pub use flow_model::calls_no_model;
 pub use maker::{AgentChange, MissingScope, ToolScopes};

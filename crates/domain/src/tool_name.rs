@@ -3,7 +3,7 @@
 
 pub mod external;
 
-use crate::agent::{AvailableNames, unknown_name};
+use crate::agent::{AvailableNames, Suggestions, unknown_name};
 
 /// Aliases of built-in tools. An alias is accepted wherever a tool can be named. Glob patterns
 /// match canonical names only, so that a pattern never grants more than it shows.
@@ -165,7 +165,11 @@ pub(crate) fn is_available(name: &str, available: &AvailableNames) -> bool {
 }
 
 /// Validates an entry of a whitelist: a well-formed pattern, or the name of an existing tool.
-pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result<(), String> {
+pub(crate) fn check_pattern(
+    pattern: &str,
+    available: &AvailableNames,
+    suggestions: &Suggestions,
+) -> Result<(), String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '%' | '*');
     if pattern.is_empty() || pattern.len() > 128 || !pattern.chars().all(fine) {
         return Err(format!(
@@ -179,7 +183,7 @@ pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result
     if is_available(pattern, available) {
         return Ok(());
     }
-    Err(unknown_name("tool", pattern, nearest_tool(pattern, available)))
+    Err(unknown_name("tool", pattern, suggestions.nearest_tool(pattern, available)))
 }
 
 /// The name of a tool that was probably meant.

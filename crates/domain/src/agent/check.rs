@@ -1,6 +1,6 @@
 //! The rules that validate the definition of an agent.
 
-use std::collections::BTreeSet;
+use std::{cell::Cell, collections::BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -23,6 +23,9 @@ const MAX_TOOLS: usize = 500;
 const MAX_CONFIG_BYTES: usize = 64 << 10;
 /// Lists of agents hold the values of all configurations.
 const MAX_CONFIG_VALUES: usize = 2_000;
+/// How many problems are reported, and how many warnings. Whoever mends these sees the others next.
+const MAX_PROBLEMS: usize = 100;
+const MAX_SUGGESTIONS: usize = 20;
 /// One day. Work that takes longer belongs in a workflow.
 const MAX_TIMEOUT_SECONDS: u32 = 86_400;
 
@@ -71,22 +74,44 @@ impl AvailableNames {
     }
 }
 
+/// For how many misspelt names of one definition the nearest name is still looked for. Each takes a comparison with every
+/// known name, and a definition may have thousands.
+pub(crate) struct Suggestions(Cell<usize>);
+
+impl Suggestions {
+    pub(crate) fn new() -> Self {
+        Self(Cell::new(MAX_SUGGESTIONS))
+    }
+
+    /// The tool that was probably meant; `None` if there is none, or after enough suggestions.
+    pub(crate) fn nearest_tool<'a>(&self, name: &str, available: &'a AvailableNames) -> Option<&'a str> {
+        let remaining = self.0.get().checked_sub(1)?;
+        self.0.set(remaining);
+        tool_name::nearest_tool(name, available)
+    }
+}
+
 /// Returns why an entry of a list of tools is probably a mistake; `None` if it is none.
-fn doubt(entry: &str, available: &AvailableNames) -> Option<String> {
+fn doubt(entry: &str, available: &AvailableNames, suggestions: &Suggestions) -> Option<String> {
     match &available.shown {
-        ShownNames::Builtin(builtin) => doubt_builtin(entry, builtin, available),
+        ShownNames::Builtin(builtin) => doubt_builtin(entry, builtin, available, suggestions),
         ShownNames::All if tool_name::is_glob(entry) => {
             (!tool_name::matches_any(entry, available)).then(|| unmatched_pattern(entry, available))
         }
         ShownNames::All => {
-            (!tool_name::is_available(entry, available)).then(|| unknown_tool(entry, available))
+            (!tool_name::is_available(entry, available)).then(|| unknown_tool(entry, available, suggestions))
         }
     }
 }
 
 /// Like [`doubt`], for somebody who may not know the tools of MCP servers. Only the built-in tools count: otherwise one
 /// pattern after the other would tell which tools and servers there are.
-fn doubt_builtin(entry: &str, builtin: &BTreeSet<String>, available: &AvailableNames) -> Option<String> {
+fn doubt_builtin(
+    entry: &str,
+    builtin: &BTreeSet<String>,
+    available: &AvailableNames,
+    suggestions: &Suggestions,
+) -> Option<String> {
     let known = AvailableNames { tools: builtin.iter().cloned().collect(), ..AvailableNames::default() };
     let is_of_server = tool_name::external::split_qualified(entry).is_some();
     let is_known = || match tool_name::is_glob(entry) {
@@ -96,7 +121,7 @@ fn doubt_builtin(entry: &str, builtin: &BTreeSet<String>, available: &AvailableN
     if is_of_server || is_known() {
         return None;
     }
-    let nearest = match tool_name::nearest_tool(entry, available) {
+    let nearest = match suggestions.nearest_tool(entry, available) {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
         None => String::new(),
     };
@@ -133,12 +158,12 @@ fn unmatched_pattern(pattern: &str, available: &AvailableNames) -> String {
 }
 
 /// Says why a tool is not known, and what to do about it.
-fn unknown_tool(name: &str, available: &AvailableNames) -> String {
+fn unknown_tool(name: &str, available: &AvailableNames, suggestions: &Suggestions) -> String {
     let reason = match unreached_servers(available) {
         Some(unreached) => format!("{unreached}. Check its spelling, or make the server reachable"),
         None => "no tool of this project has this name. Check its spelling".to_owned(),
     };
-    let nearest = match tool_name::nearest_tool(name, available) {
+    let nearest = match suggestions.nearest_tool(name, available) {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
         None => String::new(),
     };
@@ -160,8 +185,12 @@ pub fn config_size_problem(config: &impl Serialize) -> Option<String> {
 impl AgentDefinition {
     /// Validates the definition and reports all problems, not only the first.
     pub fn check(&self, available: &AvailableNames) -> Result<(), Invalid> {
-        let mut problems = Vec::new();
-        let mut add_problem = |field: &str, reason: String| problems.push(Problem::new(field, reason));
+        let (mut problems, mut unlisted) = (Vec::new(), 0_usize);
+        let mut add_problem = |field: &str, reason: String| match problems.len() {
+            MAX_PROBLEMS => unlisted += 1,
+            _ => problems.push(Problem::new(field, reason)),
+        };
+        let suggestions = Suggestions::new();
         if let Some(reason) = name_problem(&self.name) {
             add_problem("name", reason);
         }
@@ -188,7 +217,7 @@ impl AgentDefinition {
             add_problem("tools", format!("has more than {MAX_TOOLS} entries"));
         }
         for (index, pattern) in self.tools.iter().take(MAX_TOOLS).enumerate() {
-            if let Err(reason) = tool_name::check_pattern(pattern, available) {
+            if let Err(reason) = tool_name::check_pattern(pattern, available, &suggestions) {
                 add_problem(&format!("tools[{index}]"), reason);
             }
         }
@@ -216,7 +245,7 @@ impl AgentDefinition {
         {
             invalid.problems.into_iter().for_each(|problem| add_problem(&problem.field, problem.reason));
         }
-        let check_pattern = |pattern: &str| tool_name::check_pattern(pattern, available);
+        let check_pattern = |pattern: &str| tool_name::check_pattern(pattern, available, &suggestions);
         if let Err(invalid) = approval::check_rules(&self.approvals, check_pattern) {
             invalid.problems.into_iter().for_each(|problem| add_problem(&problem.field, problem.reason));
         }
@@ -225,6 +254,9 @@ impl AgentDefinition {
         self.check_memory(&mut add_problem);
         self.check_output_schema(&mut add_problem);
         self.check_texts(&mut add_problem);
+        if unlisted > 0 {
+            problems.push(Problem::new("", format!("there are {unlisted} more problems")));
+        }
         Invalid::if_any(problems)
     }
 
@@ -241,11 +273,12 @@ impl AgentDefinition {
     /// names that no known tool has, also in the rules of `approvals`. A server that was never reached may have the tool,
     /// and tools may be added later, so this is no error.
     pub fn warnings(&self, available: &AvailableNames) -> Vec<Problem> {
+        let suggestions = Suggestions::new();
         let warn = |list: String, entries: &[String]| {
             let reasons = entries
                 .iter()
                 .enumerate()
-                .filter_map(|(index, entry)| Some((index, doubt(entry, available)?)));
+                .filter_map(|(index, entry)| Some((index, doubt(entry, available, &suggestions)?)));
             reasons
                 .map(|(index, reason)| Problem::new(format!("{list}[{index}]"), reason))
                 .collect::<Vec<_>>()
@@ -253,7 +286,11 @@ impl AgentDefinition {
         let mut warnings = warn("tools".to_owned(), &self.tools);
         for (index, rule) in self.approvals.iter().enumerate() {
             warnings.extend(warn(format!("approvals[{index}].tools"), &rule.tools));
+            if warnings.len() > MAX_PROBLEMS {
+                break;
+            }
         }
+        warnings.truncate(MAX_PROBLEMS);
         warnings
     }
 

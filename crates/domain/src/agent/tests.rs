@@ -297,3 +297,17 @@ fn whoever_may_not_read_agents_is_warned_about_built_in_tools_only() {
     assert!(warned("entities_crate").unwrap().contains("did you mean `entities_create`?"));
     assert!(warned("zz*").is_some());
 }
+
+#[test]
+fn a_definition_with_thousands_of_misspelt_tools_is_told_about_the_first_of_them() {
+    let rule = json!({ "tools": vec!["entities_crate"; 100], "action": "ask" });
+    let many = definition(json!({ "name": "a", "approvals": vec![rule; 100] }));
+    let suggested = |problems: &[crate::invalid::Problem]| {
+        problems.iter().filter(|problem| problem.reason.contains("did you mean")).count()
+    };
+    let problems = many.check(&around()).unwrap_err().problems;
+    assert_eq!((problems.len(), suggested(&problems)), (101, 20));
+    assert_eq!(problems[100].reason, "there are 9900 more problems");
+    let warnings = many.warnings(&around());
+    assert_eq!((warnings.len(), suggested(&warnings)), (100, 20));
+}
