@@ -13,6 +13,8 @@ use crate::{
 /// The most parts that are replaced. A manifest with more unreadable parts is reported without the problems that depend
 /// on the rest.
 const MAX_UNREADABLE: usize = 200;
+/// How much is read for that. Each part that cannot be read makes the whole manifest be read once more.
+const MAX_READ_BYTES: usize = 16 << 20;
 /// Where a list is, and what an item needs besides its name.
 type List = (&'static [&'static str], fn() -> Value);
 /// The lists whose items are replaced one by one. The positions of the other items stay the same.
@@ -47,7 +49,8 @@ pub(crate) fn is_unread(unread: &[String], pointer: &str) -> bool {
 /// Reads a manifest. `raw` is the original, in which problems are located; `readable` is without unknown fields.
 pub(crate) fn read(raw: &Value, mut readable: Value) -> Readable {
     let (mut problems, mut unread) = (Vec::new(), Vec::new());
-    for _ in 0..MAX_UNREADABLE {
+    let bytes = serde_json::to_vec(&readable).map_or(MAX_READ_BYTES, |text| text.len()).max(1);
+    for _ in 0..(MAX_READ_BYTES / bytes).clamp(1, MAX_UNREADABLE) {
         let error = match serde_path_to_error::deserialize::<_, Manifest>(&readable) {
             Ok(manifest) => {
                 let manifest = Some(Manifest { unread: unread.clone(), ..manifest });

@@ -30,13 +30,38 @@ pub fn schema() -> &'static Value {
     &SCHEMA
 }
 
-/// Returns everything in the manifest that violates the schema.
-pub fn check(manifest: &Value) -> Vec<ManifestProblem> {
-    let mut problems: Vec<ManifestProblem> =
-        VALIDATOR.iter_errors(manifest).flat_map(|error| problems_from(&error)).collect();
+/// How many violations are described. An author mends these first; a manifest that consists of violations would
+/// otherwise take as long as its sender likes.
+const MAX_VIOLATIONS: usize = 200;
+
+/// How a manifest violates the schema.
+pub struct Violations {
+    pub problems: Vec<ManifestProblem>,
+    /// Whether a list has more items than it may. Nothing else is looked at then: the other checks rely on these limits.
+    pub has_long_list: bool,
+}
+
+/// Returns what in the manifest violates the schema.
+pub fn check(manifest: &Value) -> Violations {
+    let (mut problems, mut has_long_list) = (Vec::new(), false);
+    for (number, error) in VALIDATOR.iter_errors(manifest).enumerate() {
+        has_long_list |= matches!(error.kind(), ValidationErrorKind::MaxItems { .. });
+        if number == MAX_VIOLATIONS {
+            let message = format!("violates the schema at more than {MAX_VIOLATIONS} places");
+            problems.push(ManifestProblem::new("", message).with_fix("mend those that are listed first"));
+        }
+        if number >= MAX_VIOLATIONS {
+            // The long lists come with the others, in no particular order.
+            if has_long_list {
+                break;
+            }
+            continue;
+        }
+        problems.extend(problems_from(&error));
+    }
     // Two keywords may report the same problem of one value.
     problems.dedup();
-    problems
+    Violations { problems, has_long_list }
 }
 
 fn problems_from(error: &ValidationError<'_>) -> Vec<ManifestProblem> {
@@ -142,6 +167,6 @@ mod tests {
     #[test]
     fn the_schema_is_one() {
         assert!(jsonschema::meta::is_valid(schema()));
-        assert!(check(&json!({ "name": "a.b", "version": "1.0.0" })).is_empty());
+        assert!(check(&json!({ "name": "a.b", "version": "1.0.0" })).problems.is_empty());
     }
 }

@@ -96,7 +96,7 @@ impl Products {
         input: ManifestInput,
         options: ChangeOptions,
     ) -> Result<ProductOutcome> {
-        let (manifest, source) = self.load_manifest(input).await?;
+        let (manifest, source) = self.load_manifest(actor.project, input).await?;
         let (name, raw) = (manifest.name.clone(), manifest.raw.clone());
         let after = Some((manifest, source));
         match self.change(actor, name.clone(), after, ExpectedState::Absent, options.clone()).await {
@@ -132,7 +132,7 @@ impl Products {
                 ))
             })?),
         };
-        let (mut manifest, source) = self.load_manifest(input).await?;
+        let (mut manifest, source) = self.load_manifest(actor.project, input).await?;
         if manifest.is_unread("/name") {
             // Its problems are reported below, with those of the project.
             name.clone_into(&mut manifest.name);
@@ -171,7 +171,7 @@ impl Products {
             done => return done,
         }
         let installed = self.find(actor.project, builtin::MEMORY).await?;
-        let (manifest, _) = self.load_manifest(input.clone()).await?;
+        let (manifest, _) = self.load_manifest(actor.project, input.clone()).await?;
         if manifest.version <= installed.version {
             return self.add_missing(actor, installed, ChangeOptions::default()).await;
         }
@@ -229,21 +229,25 @@ impl Products {
     }
 
     /// Loads a manifest, which may have problems: [`ChangeRequest::decide`] reports them with those of the
-    /// project.
+    /// project. A large manifest takes seconds to check, so this happens where a project has one thread at a time, and
+    /// not on those that answer requests.
     pub(crate) async fn load_manifest(
         &self,
+        project: ProjectId,
         input: ManifestInput,
     ) -> Result<(Manifest, Option<ManifestSource>)> {
-        match input {
+        let graph = self.0.executor.graph();
+        let (parsed, source) = match input {
             ManifestInput::Manifest(value) => {
-                Ok((validate::parse_with_problems(*value).map_err(Error::Manifest)?, None))
+                (graph.run_validation(project, move || validate::parse_with_problems(*value)).await?, None)
             }
             ManifestInput::Source(source) => {
                 let text = self.0.fetcher.fetch(&source).await?;
-                let value = validate::parse_json(&text).map_err(Error::Manifest)?;
-                Ok((validate::parse_with_problems(value).map_err(Error::Manifest)?, Some(source)))
+                let parse = move || validate::parse_with_problems(validate::parse_json(&text)?);
+                (graph.run_validation(project, parse).await?, Some(source))
             }
-        }
+        };
+        Ok((parsed.map_err(Error::Manifest)?, source))
     }
 
     async fn change(

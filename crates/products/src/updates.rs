@@ -19,11 +19,11 @@ pub struct ProductUpdate {
 impl Products {
     pub async fn check_updates(&self, project: ProjectId) -> Result<Vec<ProductUpdate>> {
         let installed = self.list(project).await?;
-        Ok(join_all(installed.into_iter().map(|product| self.check_update(product))).await)
+        Ok(join_all(installed.into_iter().map(|product| self.check_update(project, product))).await)
     }
 
-    async fn check_update(&self, product: Product) -> ProductUpdate {
-        let latest = self.latest(&product).await;
+    async fn check_update(&self, project: ProjectId, product: Product) -> ProductUpdate {
+        let latest = self.latest(project, &product).await;
         let (latest, error) = match latest {
             Ok(latest) => (Some(latest), None),
             Err(error) => (None, Some(error.to_string())),
@@ -32,11 +32,11 @@ impl Products {
         ProductUpdate { name: product.name, version: product.version, latest, available, error }
     }
 
-    async fn latest(&self, product: &Product) -> Result<Version> {
+    async fn latest(&self, project: ProjectId, product: &Product) -> Result<Version> {
         let source = product.source.clone().ok_or_else(|| {
             Error::Source("it came from a file, so newer versions cannot be found".to_owned())
         })?;
-        let (manifest, _) = self.load_manifest(ManifestInput::Source(source)).await?;
+        let (manifest, _) = self.load_manifest(project, ManifestInput::Source(source)).await?;
         if !manifest.problems.is_empty() {
             return Err(Error::Manifest(manifest.problems));
         }

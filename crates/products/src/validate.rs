@@ -21,7 +21,7 @@ use crate::{
     manifest::{Manifest, ManifestAgent, ManifestJob, ManifestRemoteAgent},
     problem::{ManifestProblem, pointer_segment},
     readable::{self, Readable},
-    schema,
+    schema::{self, Violations},
 };
 
 /// Names that are routes below `/api/products`.
@@ -70,7 +70,10 @@ pub fn parse_value(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
 /// Works like [`parse_value`], but returns a manifest that has problems and can be read nevertheless, with its
 /// problems: those that depend on the project are added to them, so that an author sees all at once.
 pub fn parse_with_problems(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
-    let mut problems = schema::check(&value);
+    let Violations { mut problems, has_long_list } = schema::check(&value);
+    if has_long_list {
+        return Err(problems);
+    }
     let readable = without_unknown_fields(&value, &problems);
     let Readable { manifest, repaired, unread, problems: unreadable } =
         readable::read(&value, readable.clone());

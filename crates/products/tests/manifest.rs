@@ -504,7 +504,7 @@ fn the_schema_lets_nothing_through_that_cannot_be_read() {
                     "{place} {value:?}: {problem:?} points at nothing"
                 );
             }
-            if emergent_products::schema::check(&manifest).is_empty() {
+            if emergent_products::schema::check(&manifest).problems.is_empty() {
                 let read = serde_json::from_value::<emergent_products::Manifest>(manifest);
                 assert!(read.is_ok(), "{place} {value:?}: {:?}", read.err());
             }
@@ -512,6 +512,30 @@ fn the_schema_lets_nothing_through_that_cannot_be_read() {
         }
     }
     assert!(looked > 1_000, "{looked}");
+}
+
+#[test]
+fn a_manifest_that_consists_of_mistakes_is_told_about_the_first_of_them() {
+    // Each part that cannot be read makes the whole manifest be read again, so a long list is not looked into.
+    let jobs = vec![json!({ "name": 7 }); 300];
+    let agents: Vec<Value> = (0..3_000).map(|n| json!({ "name": format!("a{n}") })).collect();
+    let long = json!({ "name": "acme.long", "version": "1.0.0", "agents": agents, "jobs": jobs });
+    let found = parse_with_problems(long).unwrap_err();
+    assert!(found.iter().any(|problem| problem.pointer == "/agents"), "{:?}", &found[..3]);
+    assert!(found.len() <= 201, "{}", found.len());
+    // One that is within the limits and large is read a few times, and the mistakes of its schema are still told.
+    let prompt = "x".repeat(100_000);
+    let agents: Vec<Value> = (0..40)
+        .map(|n| json!({ "name": format!("a{n}"), "system_prompt": prompt, "max_steps": "many" }))
+        .collect();
+    let large = json!({ "name": "acme.large", "version": "1.0.0", "agents": agents });
+    let started = std::time::Instant::now();
+    let found = match parse_with_problems(large) {
+        Ok(manifest) => manifest.problems,
+        Err(problems) => problems,
+    };
+    assert_eq!(found.iter().filter(|problem| problem.pointer.ends_with("/max_steps")).count(), 40);
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
 
 #[test]
