@@ -296,7 +296,8 @@ impl Graph {
         let indexes = Arc::clone(self.db().vectors());
         move |tx| {
             let NearestTo { model, vector, compared, max_hits, min_similarity } = nearest;
-            let query = VectorQuery { model: &model, vector: &vector, limit: max_hits, compared };
+            let min_score = min_similarity;
+            let query = VectorQuery { model: &model, vector: &vector, limit: max_hits, compared, min_score };
             let mut hits = search::search_vectors(tx, &indexes, project, &among, &query)?;
             hits.retain(|hit| hit.score >= min_similarity);
             Ok(hits)

@@ -174,6 +174,28 @@ both_engines! {
         }
     }
 
+    async fn what_matches_a_filter_is_found_behind_many_that_are_nearer(db: TestDb) {
+        let harness = embedding_world(&db, builtin()).await;
+        let mut objects: Vec<_> =
+            (0..900).map(|n| new("Common", &format!("k{n}"), json!({ "text": "graphs of notes" }))).collect();
+        let near = ["graphs of notes and songs", "graphs of notes by day", "some graphs of notes"];
+        let rare = near.iter().copied().chain(["penguins"]).enumerate();
+        objects.extend(rare.map(|(n, text)| new("Rare", &format!("rare{n}"), json!({ "text": text }))));
+        for made in harness.graph.bulk_create_objects(harness.actor, objects, true).await.unwrap() {
+            made.unwrap();
+        }
+        embed_all(&harness).await;
+        let rare = ObjectFilter { types: vec!["Rare".to_owned()], ..Default::default() };
+        let found = async |min_similarity: Option<f64>| {
+            let query = SearchQuery { filter: rare.clone(), min_similarity, ..query("graphs of notes", SearchMode::Vector) };
+            let mut keys: Vec<String> = keys(&harness, query).await.split(' ').map(str::to_owned).collect();
+            keys.sort();
+            keys.join(" ")
+        };
+        assert_eq!(found(None).await, "rare0 rare1 rare2");
+        assert_eq!(found(Some(-1.0)).await, "rare0 rare1 rare2 rare3");
+    }
+
     async fn a_project_never_sees_another(db: TestDb) {
         let harness = embedding_world(&db, builtin()).await;
         let other = project(&harness.graph, "other", false).await;

@@ -159,6 +159,8 @@ pub struct VectorQuery<'a> {
     pub vector: &'a [f32],
     pub limit: usize,
     pub compared: ComparedVectors,
+    /// Rows with a lower score need not be found. The caller drops them; a search with a filter looks no further.
+    pub min_score: f64,
 }
 
 /// With which vectors of a long object the query is compared.

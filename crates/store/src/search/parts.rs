@@ -11,7 +11,8 @@ use emergent_domain::{fusion::RankedHit, ids::ProjectId};
 use super::{
     SearchTarget, VectorQuery,
     embeddings::VectorTable,
-    postgres, project_no, sqlite,
+    postgres, project_no,
+    sqlite::{self, Candidates},
     vectors::{Key, NewVector, VectorChange, VectorIndexes, row_in_project},
 };
 use crate::{engine::Engine, error::Result, page, params, row_numbers, tx::Tx, value::Param};
@@ -130,18 +131,18 @@ fn search_sqlite(
     let Some(project_no) = project_no(tx, project)? else { return Ok(Vec::new()) };
     let first_no = row_numbers::range(project_no).start;
     let key = Key { index: VectorTable::ObjectParts, project, model: query.model, dims: query.vector.len() };
-    let search_index = |tx: &mut Tx<'_>, limit: usize, rows: Option<&[u32]>| -> Result<Vec<i64>> {
+    let search_index = |tx: &mut Tx<'_>, limit: usize, rows: Option<&[u32]>| -> Result<Candidates> {
         let rows_and_scores = indexes.with_index(
             key,
             |index| tx.without_time_limit(|tx| sqlite::load_index(tx, key, first_no, index)),
             |index| index.search(query.vector, limit, rows),
         )?;
-        Ok(rows_and_scores.into_iter().map(|(row, _)| first_no + i64::from(row)).collect())
+        Ok(Candidates::new(rows_and_scores, limit, query.min_score, first_no))
     };
     let limit = query.limit * FIRST_FACTOR;
     let parts = search_index(tx, limit, None)?;
-    let hits = sqlite::exact_scores(tx, target, query, key.index, &parts)?;
-    if count_objects(&hits) >= query.limit || parts.len() < limit {
+    let hits = sqlite::exact_scores(tx, target, query, key.index, &parts.nos)?;
+    if count_objects(&hits) >= query.limit || parts.is_complete {
         return Ok(hits);
     }
     // The nearest parts are of few objects, or few of those match the filter. In the second case, only the parts of
@@ -150,7 +151,7 @@ fn search_sqlite(
     let (conditions, values) = target.conditions(Engine::Sqlite, 2);
     if conditions.is_empty() {
         let parts = search_index(tx, limit, None)?;
-        return sqlite::exact_scores(tx, target, query, key.index, &parts);
+        return sqlite::exact_scores(tx, target, query, key.index, &parts.nos);
     }
     let sql = format!(
         "SELECT e.no FROM graph_objects AS o JOIN object_part_embeddings AS e ON e.object_no = o.no
@@ -162,7 +163,7 @@ fn search_sqlite(
     let rows: Vec<u32> =
         tx.query(&sql, &params, |row| row.get(0))?.into_iter().filter_map(row_in_project).collect();
     let parts = search_index(tx, limit, Some(&rows))?;
-    sqlite::exact_scores(tx, target, query, key.index, &parts)
+    sqlite::exact_scores(tx, target, query, key.index, &parts.nos)
 }
 
 /// Of how many objects the parts are.

@@ -8,7 +8,7 @@ use super::{
     embeddings::VectorTable,
     project_no,
     quantised::Quantised,
-    rank,
+    rank, sqlite_text,
     vectors::{Key, VectorIndexes, row_in_project},
 };
 use crate::{engine::Engine, error::Result, page, params, row_numbers, tx::Tx, value::Param};
@@ -17,6 +17,14 @@ use crate::{engine::Engine, error::Result, page, params, row_numbers, tx::Tx, va
 const MIN_VECTOR_SURPLUS: usize = 10;
 /// With a filter, this many times as many rows are read, since some of them will not match.
 const FILTER_FACTOR: usize = 4;
+/// If these do not suffice either, so many of the nearest rows are filtered before the filter is applied to the whole
+/// project, which reads every object.
+const MAX_FILTERED: usize = 4_000;
+/// How far the score of a vector in the index may be from the exact one.
+const INDEX_ERROR: f64 = 0.01;
+
+/// The number of rows that are filtered by one statement.
+const FILTER_BATCH: usize = 256;
 
 /// Registers the SQL functions that searches need.
 pub(crate) fn register(conn: &Connection) -> Result<()> {
@@ -34,14 +42,14 @@ pub(super) fn search_vectors(
     let Some(project_no) = project_no(tx, project)? else { return Ok(Vec::new()) };
     let first_no = row_numbers::range(project_no).start;
     let key = Key { index: target.index().into(), project, model: query.model, dims: query.vector.len() };
-    let search_index = |tx: &mut Tx<'_>, limit: usize, rows: Option<&[u32]>| -> Result<Vec<i64>> {
+    let search_index = |tx: &mut Tx<'_>, limit: usize, rows: Option<&[u32]>| -> Result<Candidates> {
         let rows_and_scores = indexes.with_index(
             key,
             // All searches of the project need the index, and loading it takes longer the more vectors it has.
             |index| tx.without_time_limit(|tx| load_index(tx, key, first_no, index)),
             |index| index.search(query.vector, limit, rows),
         )?;
-        Ok(rows_and_scores.into_iter().map(|(row, _)| first_no + i64::from(row)).collect())
+        Ok(Candidates::new(rows_and_scores, limit, query.min_score, first_no))
     };
     let (conditions, values) = target.conditions(Engine::Sqlite, 2);
 
@@ -49,9 +57,16 @@ pub(super) fn search_vectors(
     let limit = query.limit + query.limit / 2 + MIN_VECTOR_SURPLUS;
     let limit = if conditions.is_empty() { limit } else { limit * FILTER_FACTOR };
     let candidates = search_index(tx, limit, None)?;
-    let hits = exact_scores(tx, target, query, key.index, &candidates)?;
-    if hits.len() >= query.limit || candidates.len() < limit {
+    let hits = exact_scores(tx, target, query, key.index, &candidates.nos)?;
+    if hits.len() >= query.limit || candidates.is_complete {
         return Ok(hits);
+    }
+    if limit < MAX_FILTERED && !conditions.is_empty() {
+        let candidates = search_index(tx, MAX_FILTERED, None)?;
+        let matching = nearest_matching(tx, target, &candidates.nos, query.limit + MIN_VECTOR_SURPLUS)?;
+        if matching.len() >= query.limit || candidates.is_complete {
+            return exact_scores(tx, target, query, key.index, &matching);
+        }
     }
     // Few rows match the filter, or many were just deleted: only the matching rows are searched.
     let sql = format!(
@@ -64,7 +79,38 @@ pub(super) fn search_vectors(
     let rows: Vec<u32> =
         tx.query(&sql, &params, |row| row.get(0))?.into_iter().filter_map(row_in_project).collect();
     let candidates = search_index(tx, limit, Some(&rows))?;
-    exact_scores(tx, target, query, key.index, &candidates)
+    exact_scores(tx, target, query, key.index, &candidates.nos)
+}
+
+/// The nearest rows of an index, the best first.
+pub(super) struct Candidates {
+    pub(super) nos: Vec<i64>,
+    /// Whether these are all rows of the index that can be hits.
+    pub(super) is_complete: bool,
+}
+
+impl Candidates {
+    /// `found` is what a search for `limit` rows returned.
+    pub(super) fn new(found: Vec<(u32, f32)>, limit: usize, min_score: f64, first_no: i64) -> Self {
+        let is_too_far = |score: f32| f64::from(score) + INDEX_ERROR < min_score;
+        // Further rows of the index have at most the score of the last one.
+        let is_complete = found.len() < limit || found.last().is_some_and(|(_, score)| is_too_far(*score));
+        let near = found.into_iter().take_while(|(_, score)| !is_too_far(*score));
+        Self { nos: near.map(|(row, _)| first_no + i64::from(row)).collect(), is_complete }
+    }
+}
+
+/// The first `max` of the rows that match the target. The vectors of the others are not read.
+fn nearest_matching(tx: &mut Tx<'_>, target: &SearchTarget, nos: &[i64], max: usize) -> Result<Vec<i64>> {
+    let mut nearest = Vec::with_capacity(max);
+    for batch in nos.chunks(FILTER_BATCH) {
+        let matching = sqlite_text::matching_rows(tx, target, batch)?;
+        nearest.extend(batch.iter().copied().filter(|no| matching.contains(no)));
+        if nearest.len() >= max {
+            break;
+        }
+    }
+    Ok(nearest)
 }
 
 /// Loads the vectors of a project into an index. `first_no` is the first row number of the project.

@@ -36,7 +36,8 @@ pub(super) fn search_text(
     let ranked = rank_rows(tx, &rows, target, fts_query, ranked_count)?;
     let mut hits = Vec::with_capacity(limit);
     for batch in ranked.chunks(FILTER_BATCH) {
-        let matching = matching_rows(tx, target, batch)?;
+        let nos: Vec<i64> = batch.iter().map(|hit| hit.id).collect();
+        let matching = matching_rows(tx, target, &nos)?;
         hits.extend(batch.iter().filter(|hit| matching.contains(&hit.id)).copied());
         if hits.len() >= limit {
             hits.truncate(limit);
@@ -111,10 +112,9 @@ fn last_row_sql(target: &SearchTarget) -> String {
 }
 
 /// Those of the rows that match the target.
-fn matching_rows(tx: &mut Tx<'_>, target: &SearchTarget, hits: &[RankedHit<i64>]) -> Result<HashSet<i64>> {
-    let nos: Vec<i64> = hits.iter().map(|hit| hit.id).collect();
+pub(super) fn matching_rows(tx: &mut Tx<'_>, target: &SearchTarget, nos: &[i64]) -> Result<HashSet<i64>> {
     let mut matching = HashSet::with_capacity(nos.len());
-    for list in page::in_chunks(&nos) {
+    for list in page::in_chunks(nos) {
         let placeholders = page::placeholders(1, list.len());
         let mut params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
         let (conditions, values) = target.conditions(Engine::Sqlite, params.len() + 1);

@@ -61,6 +61,7 @@ async fn nearest(db: &Db) -> Vec<i64> {
             vector: &[0.6, 0.8, 0.1],
             limit: 5,
             compared: ComparedVectors::AllParts,
+            min_score: -1.0,
         };
         search::search_vectors(tx, &indexes, PROJECT, &target, &query)
     });
@@ -142,6 +143,7 @@ async fn parts_of_few_objects_that_match_are_found_though_the_scan_of_the_index_
             vector: &[0.0, 0.1, 1.0],
             limit: 5,
             compared: ComparedVectors::AllParts,
+            min_score: -1.0,
         };
         search::search_vectors(tx, &indexes, PROJECT, &SearchTarget::Objects(filter), &query)
     });
