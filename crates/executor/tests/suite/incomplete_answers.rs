@@ -6,6 +6,7 @@ use emergent_domain::{
     run::{Reason, Run, RunStatus},
     run_event::RunEventBody,
 };
+use emergent_executor::StartOptions;
 use emergent_testkit::{
     TestDb, both_engines,
     scripted::{ScriptedModel, ScriptedReply, calls, says},
@@ -17,6 +18,15 @@ async fn play(db: &TestDb, script: Vec<ScriptedReply>) -> (Run, Harness) {
     let harness = Harness::open(db, ScriptedModel::new(script)).await;
     let writer = harness.agent(with_tools("writer", &["entities_query", "entities_create"])).await;
     let run = harness.run(&writer, "Write.").await;
+    (run, harness)
+}
+
+/// As `play`, with a limit of one step.
+async fn play_one_step(db: &TestDb, script: Vec<ScriptedReply>) -> (Run, Harness) {
+    let harness = Harness::open(db, ScriptedModel::new(script)).await;
+    let writer = harness.agent(with_tools("writer", &["entities_query"])).await;
+    let start = StartOptions { input: "Look.".into(), max_steps: Some(1), ..StartOptions::default() };
+    let run = harness.run_with(&writer, start).await;
     (run, harness)
 }
 
@@ -96,6 +106,35 @@ both_engines! {
         let (run, harness) = play(&db, vec![first, says(""), says(" ")]).await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Empty));
         assert_eq!(run.summary.as_deref(), Some("I look."));
+        harness.close().await;
+    }
+
+    async fn a_truncated_summary_is_continued(db: TestDb) {
+        let look = calls("entities_query", json!({ "type": "T" }));
+        let (run, harness) = play_one_step(&db, vec![look, says("One, ").truncated(), says("two.")]).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
+        assert_eq!((run.summary.as_deref(), run.step_count), (Some("One, two."), 1));
+        assert_eq!(incomplete(&harness, &run).await, [Reason::Truncated]);
+        assert!(harness.model.requests().iter().skip(1).all(|request| request.tools.is_empty()));
+        harness.close().await;
+    }
+
+    async fn a_summary_that_never_ends_is_what_is_known_and_the_record_says_so(db: TestDb) {
+        let look = calls("entities_query", json!({ "type": "T" }));
+        let script = [look].into_iter().chain((0..4).map(|_| says("on ").truncated())).collect();
+        let (run, harness) = play_one_step(&db, script).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
+        assert_eq!(run.summary.as_deref(), Some("on on on on "));
+        assert_eq!(incomplete(&harness, &run).await, [Reason::Truncated; 4]);
+        harness.close().await;
+    }
+
+    async fn an_empty_summary_is_asked_for_once_more(db: TestDb) {
+        let look = || calls("entities_query", json!({ "type": "T" }));
+        let (run, harness) = play_one_step(&db, vec![look(), says(""), says("One query.")]).await;
+        assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
+        assert_eq!(run.summary.as_deref(), Some("One query."));
+        assert_eq!(incomplete(&harness, &run).await, [Reason::Empty]);
         harness.close().await;
     }
 }

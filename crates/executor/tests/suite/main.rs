@@ -22,6 +22,7 @@ mod loops;
 mod mcp_names;
 mod mcp_servers;
 mod model_choice;
+mod own_changes;
 mod provenance;
 mod provider_errors;
 mod recovery;
