@@ -4,6 +4,13 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::text::counted;
+
+/// The most problems that an answer lists.
+pub const MAX_SHOWN_PROBLEMS: usize = 100;
+/// The most bytes of the problems that an answer lists. The first one is always listed.
+pub const MAX_SHOWN_BYTES: usize = 1 << 20;
+
 /// An input that breaks one or more rules. Holds every problem, in the order of the fields.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 pub struct Invalid {
@@ -36,6 +43,17 @@ impl Invalid {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
     }
 
+    /// The problems that an answer lists. It counts the others: a small request can have very many.
+    pub fn shown(&self) -> &[Problem] {
+        let mut bytes = 0;
+        let is_shown = |problem: &&Problem| {
+            bytes += problem.field.len() + problem.reason.len();
+            bytes <= MAX_SHOWN_BYTES
+        };
+        let fitting = self.problems.iter().take(MAX_SHOWN_PROBLEMS).take_while(is_shown).count();
+        &self.problems[..fitting.max(1).min(self.problems.len())]
+    }
+
     /// Prefixes every field with the path of the outer value: `priority` within `properties`
     /// becomes `properties.priority`.
     #[must_use]
@@ -59,7 +77,8 @@ pub(crate) fn join_path(outer: &str, inner: &str) -> String {
 
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
+        let shown = self.shown();
+        for (index, problem) in shown.iter().enumerate() {
             write!(f, "{problem}")?;
             // A reason may end with the question of what was meant.
             match index + 1 < self.problems.len() {
@@ -68,7 +87,10 @@ impl fmt::Display for Invalid {
                 false => {}
             }
         }
-        Ok(())
+        match self.problems.len() - shown.len() {
+            0 => Ok(()),
+            left_out => write!(f, "and {}", counted(left_out, "more problem")),
+        }
     }
 }
 
@@ -95,6 +117,17 @@ mod tests {
         asked.problems.push(Problem::new("title", "is required"));
         let text = "`agent`: there is no agent `a`; did you mean `b`? `title`: is required";
         assert_eq!(asked.to_string(), text);
+    }
+
+    #[test]
+    fn an_answer_lists_the_first_problems_and_counts_the_others() {
+        let many = |count, reason: &str| Invalid { problems: vec![Problem::new("a", reason); count] };
+        let text = many(180_000, "is wrong").to_string();
+        assert!(text.starts_with("`a`: is wrong; `a`: is wrong") && text.len() < 2_500, "{}", text.len());
+        assert!(text.ends_with("; and 179900 more problems"), "{text}");
+        assert_eq!(many(5, &"x".repeat(400_000)).shown().len(), 2);
+        assert_eq!(many(2, &"x".repeat(MAX_SHOWN_BYTES)).shown().len(), 1, "the first one is always listed");
+        assert!(Invalid { problems: Vec::new() }.shown().is_empty());
     }
 
     #[test]

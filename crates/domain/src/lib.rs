@@ -25,6 +25,7 @@ pub mod coordination;
 pub mod cron;
 pub mod cursor;
 pub mod dates;
+pub mod dependency_cycles;
 pub mod discussion_options;
 pub mod document;
 pub mod filter;

@@ -22,6 +22,9 @@ pub const BLOCKS_TYPE: &str = "blocks";
 pub const DEFAULT_RETRIES: i64 = 3;
 /// The maximum number of tasks in one workflow, regardless of how they are added.
 pub const MAX_TASKS: usize = 1_000;
+/// The maximum length of the title of a task, and of its property `key` in a task that is written as an object. Tasks of
+/// earlier versions may have longer ones.
+pub const MAX_TITLE_BYTES: usize = 500;
 
 string_enum! {
     TaskStatus {

@@ -15,9 +15,10 @@ use emergent_domain::{
     invalid::Invalid,
     object::{NewObject, Object, ObjectPatch},
     relationship::Relationship,
-    task::{BLOCKS_TYPE, TASK_TYPE, TaskAuthority, TaskStatus},
+    task::{BLOCKS_TYPE, MAX_TITLE_BYTES, TASK_TYPE, TaskAuthority, TaskStatus},
     task_links::DISCUSSION_TYPE,
     task_rights::completes_without_verdict,
+    text::truncate,
     token::Scope,
 };
 use emergent_store::{
@@ -93,6 +94,10 @@ impl<'a> NewTaskCheck<'a> {
         if !is_task(draft.type_()) {
             return Ok(());
         }
+        // An import brings tasks as an earlier version may have stored them.
+        if !draft.is_imported() {
+            check_name_lengths(draft.properties(), |_| true)?;
+        }
         let workflow = task_workflow(draft.properties());
         if self.ctx.task_authority(workflow) == TaskAuthority::Editor && !draft.is_imported() {
             check_new(draft.properties())?;
@@ -156,6 +161,21 @@ fn check_new(properties: &Map<String, Value>) -> Result<(), Invalid> {
             "properties.status",
             format!("a new task must be pending, not {status}: create it as pending, then change its status"),
         )),
+    }
+}
+
+/// Checks the length of those names of a task that are new: they are in messages, in lists and in prompts.
+fn check_name_lengths(properties: &Map<String, Value>, is_new: impl Fn(&str) -> bool) -> Result<(), Invalid> {
+    let is_long = |name: &&str| {
+        let length = properties.get(*name).and_then(Value::as_str).map_or(0, str::len);
+        length > MAX_TITLE_BYTES && is_new(name)
+    };
+    match ["title", "key"].iter().find(|name| is_long(name)) {
+        Some(name) => {
+            let reason = format!("must have at most {MAX_TITLE_BYTES} bytes in a `{TASK_TYPE}`");
+            Err(Invalid::new(format!("properties.{name}"), reason))
+        }
+        None => Ok(()),
     }
 }
 
@@ -240,7 +260,8 @@ pub(crate) fn check_reverted(
 
 fn task_name(id: ObjectId, properties: &Map<String, Value>) -> String {
     let text = |name| properties.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    text("key").or_else(|| text("title")).map_or_else(|| id.to_string(), str::to_owned)
+    let name = text("key").or_else(|| text("title"));
+    name.map_or_else(|| id.to_string(), |name| truncate(name, rows::MAX_NAME_CHARS))
 }
 
 /// Checks an update of a live object, which may change nothing. `was` holds its current properties.
@@ -261,6 +282,13 @@ pub(crate) fn check_update(
     let changed = (after.type_(), after.properties());
     links::check_key(ctx, (before.type_.as_str(), was), &compared.properties, changed)?;
     links::check_type_change(ctx, before, was, after.type_())?;
+    if is_task(after.type_()) {
+        // A long name that is there already may stay: earlier versions stored such tasks.
+        let stays = |name: &str| {
+            is_task(&before.type_) && compared.properties.get(name) == after.properties().get(name)
+        };
+        check_name_lengths(after.properties(), |name| !stays(name))?;
+    }
     match (is_task(&before.type_), is_task(after.type_())) {
         (true, true) if compared.may_read => check_transition(ctx, before, was, after.properties()),
         (true, true) => check_hidden_transition(ctx, before, was, patch, after.properties()),

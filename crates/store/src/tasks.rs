@@ -8,6 +8,7 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, WorkflowId},
     object::Object,
     task::TaskStatus,
+    text,
 };
 
 use crate::{
@@ -278,34 +279,60 @@ pub fn is_blocked(tx: &mut Tx<'_>, task: ObjectId) -> Result<bool> {
     Ok(tx.query_opt(&sql, params![task], |row| row.get::<i64>(0))?.is_some())
 }
 
-/// Every `blocks` edge that can be reached from these tasks along `blocks`, as (blocker, blocked). Reads the
-/// edges level by level.
-pub fn reachable_blocks(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(ObjectId, ObjectId)>> {
+/// The most `blocks` edges that are followed to find out which tasks wait for others.
+pub const MAX_FOLLOWED_BLOCKS: usize = 20_000;
+
+/// What can be reached from some tasks along `blocks`.
+#[derive(Debug, Default)]
+pub struct ReachableBlocks {
+    /// The edges, as (blocker, blocked).
+    pub edges: Vec<(ObjectId, ObjectId)>,
+    /// There are more than [`MAX_FOLLOWED_BLOCKS`].
+    pub is_cut: bool,
+}
+
+/// The `blocks` edges that can be reached from these tasks along `blocks`. Reads the edges level by level.
+pub fn reachable_blocks(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<ReachableBlocks> {
     let mut seen: HashSet<ObjectId> = HashSet::new();
     let mut level: Vec<ObjectId> = from.iter().copied().filter(|id| seen.insert(*id)).collect();
-    let mut edges = Vec::new();
+    let mut reached = ReachableBlocks::default();
     while !level.is_empty() {
         let mut next = Vec::new();
         for list in page::in_chunks(&level) {
             let sql = format!(
                 "SELECT from_id, to_id FROM graph_relationships
-                 WHERE type = 'blocks' AND deleted_at IS NULL AND from_id IN ({})",
-                page::placeholders(1, list.len())
+                 WHERE type = 'blocks' AND deleted_at IS NULL AND from_id IN ({})
+                 LIMIT ${}",
+                page::placeholders(1, list.len()),
+                list.len() + 1
             );
-            let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
+            let mut params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
+            // One more shows that there are others.
+            let rest = MAX_FOLLOWED_BLOCKS + 1 - reached.edges.len();
+            params.push(Param::from(i64::try_from(rest).unwrap_or(i64::MAX)));
             tx.for_each_row(&sql, &params, |row| {
                 let (blocker, blocked) = (row.get(0)?, row.get(1)?);
-                edges.push((blocker, blocked));
+                reached.edges.push((blocker, blocked));
                 if seen.insert(blocked) {
                     next.push(blocked);
                 }
                 Ok(())
             })?;
+            if reached.edges.len() > MAX_FOLLOWED_BLOCKS {
+                reached.edges.truncate(MAX_FOLLOWED_BLOCKS);
+                reached.is_cut = true;
+                return Ok(reached);
+            }
         }
         level = next;
     }
-    Ok(edges)
+    Ok(reached)
 }
+
+/// The most characters of a task's name in a message. A task that was written as an object can have a title of megabytes.
+pub const MAX_NAME_CHARS: usize = 80;
+/// Nothing has a longer key than this, in characters.
+const MAX_KEY_CHARS: usize = 512;
 
 /// The names and workflows of those of these objects that are tasks, deleted tasks included.
 pub fn task_names(
@@ -316,8 +343,11 @@ pub fn task_names(
     let mut names = HashMap::new();
     for list in page::in_chunks(ids) {
         let sql = format!(
-            "SELECT id, properties->>'key', properties->>'title', properties->>'workflow_id' FROM graph_objects
-             WHERE id IN ({}) AND {}",
+            "SELECT id, substr(properties->>'key', 1, {}), substr(properties->>'title', 1, {}), \
+                 substr(properties->>'workflow_id', 1, 64)
+             FROM graph_objects WHERE id IN ({}) AND {}",
+            MAX_KEY_CHARS + 1,
+            MAX_NAME_CHARS + 1,
             page::placeholders(2, list.len()),
             page::on_row("project_id = $1 AND type = 'SpecTask'")
         );
@@ -329,8 +359,10 @@ pub fn task_names(
                 (row.get(1)?, row.get(2)?, row.get(3)?);
             let key = key.filter(|key| !key.is_empty());
             let name = key.clone().or_else(|| title.filter(|title| !title.is_empty()));
+            let name = name.map_or_else(|| id.to_string(), |name| text::truncate(&name, MAX_NAME_CHARS));
+            let key = key.filter(|key| key.chars().nth(MAX_KEY_CHARS).is_none());
             let workflow = workflow.and_then(|id| id.parse().ok());
-            names.insert(id, TaskName { name: name.unwrap_or_else(|| id.to_string()), key, workflow });
+            names.insert(id, TaskName { name, key, workflow });
             Ok(())
         })?;
     }
@@ -340,7 +372,7 @@ pub fn task_names(
 /// The name of a task for messages to people, and its workflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskName {
-    /// The key, else the title, else the id.
+    /// The key, else the title, else the id; at most [`MAX_NAME_CHARS`] characters.
     pub name: String,
     /// The key that the task has as a property.
     pub key: Option<String>,

@@ -20,7 +20,7 @@ use crate::views::{
 
 impl From<Invalid> for ApiError {
     fn from(invalid: Invalid) -> Self {
-        let details = json!(invalid.problems);
+        let details = json!(invalid.shown());
         Self::new(StatusCode::BAD_REQUEST, "invalid", invalid.to_string()).with_details(details)
     }
 }

@@ -54,7 +54,7 @@ async fn dependencies(context: ToolContext, input: DependenciesInput) -> Result<
         let object = named.resolve(tx, project, workflow, &judged)?;
         let (blockers, dependents) = tasks::neighbours(tx, project, object.id)?;
         let waiting: HashSet<ObjectId> =
-            tasks::reachable_blocks(tx, &[object.id])?.into_iter().map(|(_, to)| to).collect();
+            tasks::reachable_blocks(tx, &[object.id])?.edges.into_iter().map(|(_, to)| to).collect();
         Ok((object, blockers, dependents, waiting.len(), input.fields))
     };
     let (object, blockers, dependents, waiting_count, fields) = context.graph.db().snapshot(read).await?;

@@ -129,7 +129,8 @@ async fn available(context: ToolContext, input: AvailableInput) -> Result<Value,
         let filter = TaskFilter { workflow, status: None, available: true };
         let available = tasks::list(tx, call.project, &filter, &Page::first(MAX_TASKS))?.items;
         let ids: Vec<ObjectId> = available.iter().map(|task| task.id).collect();
-        Ok::<_, Error>((sort_by_urgency(available, &tasks::reachable_blocks(tx, &ids)?), input.fields))
+        let reached = tasks::reachable_blocks(tx, &ids)?;
+        Ok::<_, Error>((sort_by_urgency(tx, available, &reached.edges)?, input.fields))
     };
     let (available, fields) = context.graph.db().snapshot(read).await?;
     let shown = &available[..limit.min(available.len())];
@@ -138,7 +139,11 @@ async fn available(context: ToolContext, input: AvailableInput) -> Result<Value,
 
 /// Sorts tasks by priority, then by how many tasks wait for them, then by age. `blocks` has the edges from
 /// a blocker to a task that waits for it.
-fn sort_by_urgency(mut tasks: Vec<Object>, blocks: &[(ObjectId, ObjectId)]) -> Vec<Object> {
+fn sort_by_urgency(
+    tx: &mut Tx<'_>,
+    mut tasks: Vec<Object>,
+    blocks: &[(ObjectId, ObjectId)],
+) -> Result<Vec<Object>, Error> {
     let mut dependents: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
     for (blocker, dependent) in blocks {
         dependents.entry(*blocker).or_default().push(*dependent);
@@ -152,8 +157,13 @@ fn sort_by_urgency(mut tasks: Vec<Object>, blocks: &[(ObjectId, ObjectId)]) -> V
         }
         seen.len()
     };
+    let mut waiting = HashMap::with_capacity(tasks.len());
+    for task in &tasks {
+        tx.check_deadline()?;
+        waiting.insert(task.id, waiting_count(task.id));
+    }
     tasks.sort_by_cached_key(|task| {
-        (Task::from_object(task).priority, Reverse(waiting_count(task.id)), task.created_at, task.id)
+        (Task::from_object(task).priority, Reverse(waiting.get(&task.id).copied()), task.created_at, task.id)
     });
-    tasks
+    Ok(tasks)
 }

@@ -127,6 +127,13 @@ fn parse_pattern(text: &str) -> Result<ProgramPattern, String> {
     let command = words.next().ok_or_else(|| format!("`{text}` names no program"))?;
     let mut args: Vec<String> = words.collect();
     let open_ended = args.pop_if(|last| last == "**").is_some();
+    // Elsewhere it would only stand for what `*` stands for, and admit less than it looks like.
+    if std::iter::once(&command).chain(&args).any(|word| word.contains("**")) {
+        return Err(format!(
+            "in `{text}`: `**` stands for any further arguments, so it has to be the last word; elsewhere, `*` stands for \
+             letters, digits, `-`, `_` and `.`"
+        ));
+    }
     Ok(ProgramPattern { env, command, args, open_ended })
 }
 
@@ -250,6 +257,16 @@ mod tests {
         assert!(told.contains("`A=* B=* HOST=* uvx mcp-server-git`"), "{told}");
         assert_eq!(patterns.explain_variables(&spec(&["evil"], &["TZ"])), "", "its arguments are refused");
         assert_eq!(ProgramPatterns::default().explain_variables(&spec(&[], &["TZ"])), "");
+    }
+
+    #[test]
+    fn two_stars_that_are_not_the_last_word_are_refused_with_the_pattern_and_the_reason() {
+        for wrong in ["npx ** --verbose", "** server", "**", "/opt/**/search", "npx -y server-** **"] {
+            let told = ProgramPatterns::parse(&format!("uvx mcp-server-time; {wrong}")).unwrap_err();
+            assert!(told.starts_with(&format!("in `{wrong}`: `**` stands for")), "{told}");
+            assert!(told.contains("has to be the last word"), "{told}");
+        }
+        assert!(ProgramPatterns::parse("/opt/mcp/* **; npx -y server **").is_ok());
     }
 
     #[test]

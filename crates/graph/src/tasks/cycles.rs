@@ -1,14 +1,19 @@
 //! Prevents dependency cycles between tasks.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashSet;
 
 use emergent_domain::{
+    dependency_cycles::{find_closing_edges, name_cycle, named_ends},
     ids::ObjectId,
     invalid::Invalid,
     relationship::Relationship,
     task::{self, BLOCKS_TYPE},
 };
-use emergent_store::{Tx, relationships::CascadeEdge, tasks as rows};
+use emergent_store::{
+    Tx,
+    relationships::CascadeEdge,
+    tasks::{self as rows, MAX_FOLLOWED_BLOCKS},
+};
 
 use crate::{Error, WriteContext, error::Result};
 
@@ -32,7 +37,7 @@ pub(super) fn reject_cycles(
 /// Checks that edges between tasks can be restored together.
 pub(super) fn check_restored_edges(tx: &mut Tx<'_>, ctx: &WriteContext, edges: Vec<Edge>) -> Result<()> {
     let new: Vec<(usize, Edge)> = edges.into_iter().map(|edge| (0, edge)).collect();
-    match find_cycles(tx, ctx, &new)?.pop() {
+    match find_cycles(tx, ctx, &new)?.into_iter().next() {
         Some((_, cycle)) => Err(Error::Conflict { message: format!("it cannot be restored: it {cycle}") }),
         None => Ok(()),
     }
@@ -48,7 +53,8 @@ pub(crate) fn check_restored_edge(tx: &mut Tx<'_>, ctx: &WriteContext, edge: &Re
     check_restored_edges(tx, ctx, new.into_iter().map(|(_, edge)| edge).collect())
 }
 
-/// Leaves out those of the edges that would close a cycle of tasks.
+/// Leaves out those of the edges that would close a cycle of tasks, or may close one because too many edges lead on from
+/// them to find out. They stay deleted, and can be restored by themselves later.
 pub(super) fn retain_without_cycles(
     tx: &mut Tx<'_>,
     ctx: &WriteContext,
@@ -73,7 +79,10 @@ pub(super) fn retain_without_cycles(
 pub(super) fn check_new_task(tx: &mut Tx<'_>, ctx: &WriteContext, id: ObjectId) -> Result<()> {
     lock_blocks(tx, ctx)?;
     let ahead = rows::reachable_blocks(tx, &[id])?;
-    match task::find_cycle(&ahead) {
+    if ahead.is_cut {
+        return Err(Error::Conflict { message: format!("it cannot be a task: it {}", too_many_edges()) });
+    }
+    match task::find_cycle(&ahead.edges) {
         Some(way) => {
             let cycle = describe_cycle(tx, ctx, &way)?;
             Err(Error::Conflict { message: format!("it cannot be a task: it {cycle}") })
@@ -101,73 +110,47 @@ fn lock_blocks(tx: &mut Tx<'_>, ctx: &WriteContext) -> Result<()> {
     Ok(tx.advisory_lock(&format!("blocks:{}", ctx.project.id))?)
 }
 
-/// Returns which of the new edges would close a cycle with the existing edges and the new ones
-/// before them, with a description of the cycle.
+/// Returns which of the new edges would close a cycle with the existing edges and the new ones before them, each with the
+/// reason. If more edges lead on from the tasks than are followed, these are all new edges: nobody knows what they close.
 fn find_cycles(tx: &mut Tx<'_>, ctx: &WriteContext, new: &[(usize, Edge)]) -> Result<Vec<(usize, String)>> {
     if new.is_empty() {
         return Ok(Vec::new());
     }
     lock_blocks(tx, ctx)?;
     let blocked: Vec<ObjectId> = new.iter().map(|(_, (_, to))| *to).collect();
-    let mut edges = rows::reachable_blocks(tx, &blocked)?;
-    let existing = edges.len();
-    edges.extend(new.iter().map(|(_, edge)| *edge));
-    if task::find_cycle(&edges).is_none() {
-        return Ok(Vec::new());
+    let existing = rows::reachable_blocks(tx, &blocked)?;
+    if existing.is_cut {
+        return Ok(new.iter().map(|(index, _)| (*index, too_many_edges())).collect());
     }
-    // At least one edge closes a cycle. Finding out which requires checking them one by one, which
-    // is slower.
-    edges.truncate(existing);
-    let mut after: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
-    for (from, to) in edges {
-        after.entry(from).or_default().push(to);
+    let edges: Vec<Edge> = new.iter().map(|(_, edge)| *edge).collect();
+    let found = find_closing_edges(&existing.edges, &edges, || tx.check_deadline())?;
+    let mut closing = Vec::with_capacity(found.shown.len() + found.others.len());
+    for (at, cycle) in &found.shown {
+        closing.push((new[*at].0, describe_cycle(tx, ctx, cycle)?));
     }
-    let mut closing = Vec::new();
-    for (index, (from, to)) in new {
-        match shortest_path(&after, *to, *from) {
-            Some(mut cycle) => {
-                cycle.insert(0, *from);
-                closing.push((*index, describe_cycle(tx, ctx, &cycle)?));
-            }
-            None => after.entry(*from).or_default().push(*to),
-        }
-    }
+    let count = found.shown.len();
+    closing.extend(found.others.iter().map(|at| {
+        let reason = format!(
+            "would create a dependency cycle together with other new edges: {count} before it close one; leave those out"
+        );
+        (new[*at].0, reason)
+    }));
     Ok(closing)
 }
 
-/// Returns a shortest path between two nodes, including both.
-fn shortest_path(
-    after: &HashMap<ObjectId, Vec<ObjectId>>,
-    from: ObjectId,
-    to: ObjectId,
-) -> Option<Vec<ObjectId>> {
-    let mut came_from = HashMap::from([(from, from)]);
-    let mut waiting = VecDeque::from([from]);
-    while let Some(node) = waiting.pop_front() {
-        if node == to {
-            let mut path = vec![to];
-            let mut node = to;
-            while node != from {
-                node = came_from[&node];
-                path.push(node);
-            }
-            path.reverse();
-            return Some(path);
-        }
-        for next in after.get(&node).into_iter().flatten() {
-            came_from.entry(*next).or_insert_with(|| {
-                waiting.push_back(*next);
-                node
-            });
-        }
-    }
-    None
+/// Why edges are refused whose consequences take too long to find out.
+fn too_many_edges() -> String {
+    format!(
+        "may create a dependency cycle: more than {MAX_FOLLOWED_BLOCKS} `blocks` edges lead on from its tasks, which is \
+         the limit; remove some of them first"
+    )
 }
 
 /// Describes a cycle by the names of its tasks.
 fn describe_cycle(tx: &mut Tx<'_>, ctx: &WriteContext, cycle: &[ObjectId]) -> Result<String> {
-    let tasks = rows::task_names(tx, ctx.project.id, cycle)?;
+    let (first, last) = named_ends(cycle);
+    let named: Vec<ObjectId> = first.iter().chain(last).copied().collect();
+    let tasks = rows::task_names(tx, ctx.project.id, &named)?;
     let name = |id: &ObjectId| tasks.get(id).map_or_else(|| id.to_string(), |task| task.name.clone());
-    let names: Vec<String> = cycle.iter().map(name).collect();
-    Ok(format!("would create a dependency cycle: {}; remove one of these edges", names.join(" → ")))
+    Ok(format!("would create a dependency cycle: {}; remove one of these edges", name_cycle(cycle, name)))
 }

@@ -18,6 +18,7 @@ mod hubs;
 mod keys_at;
 mod large_documents;
 mod large_objects;
+mod large_task_graphs;
 mod linked;
 mod linked_model;
 mod linked_scope;

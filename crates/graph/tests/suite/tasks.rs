@@ -282,7 +282,7 @@ both_engines! {
         let reasons: Vec<&str> = reverted.conflicts.iter().map(|one| one.reason.as_str()).collect();
         assert!(reasons[0].contains("dependency cycle: "), "{reasons:?}");
         let ahead = db.read(move |tx| tasks::reachable_blocks(tx, &[a, b, c, e])).await.unwrap();
-        assert_eq!(emergent_domain::task::find_cycle(&ahead), None);
+        assert_eq!(emergent_domain::task::find_cycle(&ahead.edges), None);
     }
 
     async fn undoing_a_run_moves_tasks_as_tasks_move(db: TestDb) {
@@ -432,7 +432,7 @@ both_engines! {
         }
         assert!(succeeded > 10, "only {succeeded} of 100 writes succeeded: this shows nothing");
         let ahead = db.read(move |tx| tasks::reachable_blocks(tx, &ids)).await.unwrap();
-        assert_eq!(emergent_domain::task::find_cycle(&ahead), None);
+        assert_eq!(emergent_domain::task::find_cycle(&ahead.edges), None);
     }
 }
 

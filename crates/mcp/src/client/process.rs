@@ -32,7 +32,7 @@ const SUPERVISOR_TIME: Duration = Duration::from_secs(5);
 pub struct Program {
     pub command: String,
     pub args: Vec<String>,
-    /// The whole environment besides `PATH`, `HOME` and the cache folder. Values may be secret, so it is never printed.
+    /// The whole environment besides what [`Inherited`] has and the cache folder. Values may be secret, so it is never printed.
     pub env: BTreeMap<String, String>,
     /// How long the program has to end by itself, and again after SIGTERM.
     pub grace: Duration,
@@ -63,9 +63,7 @@ impl Process {
             clippy::disallowed_methods,
             reason = "not a setting: a program finds others where this server does"
         )]
-        let (path, home) = (std::env::var_os("PATH"), std::env::var_os("HOME"));
-        let path = path.unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
-        let inherited = Inherited { path, home };
+        let inherited = Inherited::new(|name| std::env::var_os(name));
         let is_supervised = program.sandbox.supervisor.is_some();
         let mut command = build_command(program, &inherited).map_err(|error| failed(error.to_string()))?;
         command
@@ -114,25 +112,39 @@ impl Process {
     }
 }
 
+/// The variables besides `PATH` that a program gets from this process. Programs such as `npx` keep their packages below
+/// `HOME`; without it they take the home folder of the user, which a user without rights does not have. The others name
+/// the certificates that this machine trusts: behind an authority of one's own, a package runner could otherwise download
+/// nothing. Variables of proxies are left out, because they may hold passwords.
+const INHERITED: [&str; 4] = ["HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
+
 /// The variables that a program gets from this process, unless it has its own.
 struct Inherited {
     path: OsString,
-    /// Programs such as `npx` keep their packages there. Without it they take the home folder of the user, which a
-    /// user without rights does not have.
-    home: Option<OsString>,
+    /// Those of [`INHERITED`] that are set.
+    others: Vec<(&'static str, OsString)>,
 }
 
 impl Inherited {
+    /// What programs get of an environment.
+    fn new(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let path = variable("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
+        let others = INHERITED.into_iter().filter_map(|name| Some((name, variable(name)?)));
+        // An empty name of a file would be an error for some programs.
+        let others = others.filter(|(_, value)| !value.is_empty());
+        Self { path, others: others.collect() }
+    }
+
     /// The environment of a program.
     fn environment(&self, program: &Program) -> BTreeMap<String, OsString> {
         let path = ("PATH".to_owned(), self.path.clone());
-        let home = self.home.clone().map(|home| ("HOME".to_owned(), home));
+        let others = self.others.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let own = program.env.iter().map(|(name, value)| (name.clone(), OsString::from(value)));
         // npm takes the names of its variables in any case.
         let is_own = |name: &str| program.env.keys().any(|own| own.eq_ignore_ascii_case(name));
         let cache = program.sandbox.cache.as_deref().map(cache_variables).into_iter().flatten();
         let cache = cache.filter(|(name, _)| !is_own(name));
-        [path].into_iter().chain(home).chain(cache).chain(own).collect()
+        [path].into_iter().chain(others).chain(cache).chain(own).collect()
     }
 }
 
@@ -280,6 +292,25 @@ mod tests {
     }
 
     #[test]
+    fn a_program_trusts_the_certificates_that_the_server_trusts_and_gets_no_proxy() {
+        let server = [
+            ("PATH", "/bin"),
+            ("SSL_CERT_FILE", "/etc/own-ca.pem"),
+            ("SSL_CERT_DIR", "/etc/certs"),
+            ("NODE_EXTRA_CA_CERTS", "/etc/own-ca.pem"),
+            ("HTTPS_PROXY", "http://user:password@proxy"),
+            ("GEMINI_API_KEY", "key"),
+        ];
+        assert_eq!(
+            environment_of(&server, None, &[]),
+            "NODE_EXTRA_CA_CERTS=/etc/own-ca.pem PATH=/bin SSL_CERT_DIR=/etc/certs SSL_CERT_FILE=/etc/own-ca.pem"
+        );
+        let own = environment_of(&server, None, &[("SSL_CERT_FILE", "/other.pem")]);
+        assert!(own.ends_with("SSL_CERT_FILE=/other.pem"), "{own}");
+        assert_eq!(environment_of(&[("PATH", "/bin"), ("SSL_CERT_FILE", "")], None, &[]), "PATH=/bin");
+    }
+
+    #[test]
     fn package_runners_use_the_cache_of_the_program_unless_it_names_another() {
         let cache = Some("/data/program-caches/1");
         assert_eq!(
@@ -294,7 +325,13 @@ mod tests {
     }
 
     fn environment(cache: Option<&str>, env: &[(&str, &str)]) -> String {
-        let inherited = Inherited { path: "/bin".into(), home: Some("/var/cache/emergent".into()) };
+        environment_of(&[("PATH", "/bin"), ("HOME", "/var/cache/emergent")], cache, env)
+    }
+
+    fn environment_of(server: &[(&str, &str)], cache: Option<&str>, env: &[(&str, &str)]) -> String {
+        let value =
+            |name: &str| server.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).into());
+        let inherited = Inherited::new(value);
         let program = Program {
             command: "npx".into(),
             args: Vec::new(),

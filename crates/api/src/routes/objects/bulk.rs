@@ -7,9 +7,9 @@ use crate::{
     App,
     auth::AsActor,
     extract::Json,
-    response::{Envelope, Result, list},
+    response::{Envelope, Result, ok},
     views::{
-        bulk::{BulkItem, BulkObjects, check_count},
+        bulk::{BulkItem, BulkObjects, bulk_items, check_count},
         object::ObjectView,
     },
 };
@@ -28,5 +28,6 @@ pub(super) async fn bulk(
 ) -> Result<Vec<BulkItem<ObjectView>>> {
     check_count("objects", body.objects.len())?;
     let objects = body.objects.into_iter().map(NewObject::from).collect();
-    list(app.graph.bulk_create_objects(actor, objects, body.atomic).await?)
+    let results = app.graph.bulk_create_objects(actor, objects, body.atomic).await?;
+    ok(bulk_items::<ObjectView, _>(results))
 }

@@ -7,9 +7,9 @@ use crate::{
     App,
     auth::{AsActor, Caller},
     extract::Json,
-    response::{Envelope, Result, created, list, ok, written},
+    response::{Envelope, Result, created, ok, written},
     views::{
-        bulk::{BulkItem, BulkRelationships, check_count},
+        bulk::{BulkItem, BulkRelationships, bulk_items, check_count},
         relationship::{CreateRelationship, RelationshipView},
     },
 };
@@ -63,7 +63,7 @@ pub(super) async fn bulk(
         // The first end that names nothing refuses all items.
         let relationships = resolved.into_iter().collect::<emergent_graph::Result<_>>()?;
         let results = app.graph.bulk_create_relationships(actor, relationships, true).await?;
-        return written(&caller, Scope::GraphRead, list(results));
+        return written(&caller, Scope::GraphRead, ok(bulk_items::<RelationshipView, _>(results)));
     }
     let mut failures = Vec::new();
     let mut relationships = Vec::with_capacity(resolved.len());
@@ -79,7 +79,7 @@ pub(super) async fn bulk(
         results.insert(index, Err(failure));
     }
     // Some of them may have been there before.
-    written(&caller, Scope::GraphRead, list(results))
+    written(&caller, Scope::GraphRead, ok(bulk_items::<RelationshipView, _>(results)))
 }
 
 /// Puts the ends of the items, two for each, into them. An item whose end was not found is an error.
