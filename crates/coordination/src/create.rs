@@ -6,13 +6,15 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use emergent_domain::{
     author::Author,
     coordination::DiscussionDefaults,
+    dependency_cycles::name_cycle,
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
-    invalid::{Invalid, Problem},
+    invalid::{Invalid, MAX_SHOWN_PROBLEMS, Problem},
     object::Object,
     output_schema::OutputSchema,
     pack::nearest_name,
     relationship::NewRelationship,
-    task::{self, BLOCKS_TYPE, NewTask, VerdictKind},
+    task::{self, BLOCKS_TYPE, MAX_TITLE_BYTES, NewTask, VerdictKind},
+    text::truncate,
     workflow::{Workflow, WorkflowOrigin, WorkflowSettings, WorkflowStatus},
     workflow_event::WorkflowEventBody,
 };
@@ -29,9 +31,13 @@ use serde_json::Map;
 use crate::{decision_rights::check_may_add, dispatchable::NameableAgents, transactions::new_event};
 
 const MAX_KEY_BYTES: usize = 64;
-const MAX_TITLE_BYTES: usize = 500;
 const MAX_RETRIES: i64 = 100;
 pub(crate) const MAX_BLOCKERS: usize = 200;
+/// The most edges that the tasks of one request bring: one for each task that they name in `blockedBy` and `verifies`. All
+/// of them are written in one transaction.
+const MAX_EDGES: usize = 10_000;
+/// After so many problems, no more are looked for. The last problem of an answer says so.
+const MAX_PROBLEMS: usize = MAX_SHOWN_PROBLEMS - 1;
 /// Searching for a similar name is slow, so only the first problems of a request suggest one.
 const MAX_SUGGESTIONS: usize = 20;
 
@@ -51,6 +57,14 @@ pub struct CreatedWorkflow {
     pub tasks: Vec<Object>,
 }
 
+/// What becomes of a workflow that is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Start,
+    /// The transaction is rolled back. The edges of the tasks, which are most of what would be written, are only checked.
+    DryRun,
+}
+
 /// Creates a workflow with its tasks. Any dispatcher with free capacity claims it. A workflow without tasks
 /// is planned first. If a run creates it, the workflow inherits its trace and its place in a chain of triggers.
 pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow) -> Result<CreatedWorkflow> {
@@ -65,7 +79,7 @@ pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow
         traceparent: run.terms.traceparent,
     });
     let agents = NameableAgents::load(tx, writer.project.id, writer.author)?;
-    create_workflow_with_origin(tx, writer, new, agents, origin.unwrap_or_default())
+    create_workflow_with_origin(tx, writer, new, agents, origin.unwrap_or_default(), Purpose::Start)
 }
 
 /// Like [`create_workflow`], with what the caller knows: the agents that it may name, and the origin of the workflow.
@@ -75,6 +89,7 @@ pub(crate) fn create_workflow_with_origin(
     new: &NewWorkflow,
     agents: NameableAgents,
     origin: WorkflowOrigin,
+    purpose: Purpose,
 ) -> Result<CreatedWorkflow> {
     let references = TaskReferences::for_new_workflow(writer, agents);
     let problems = references.problems(&new.tasks, new.settings.max_tasks);
@@ -89,8 +104,12 @@ pub(crate) fn create_workflow_with_origin(
     let created = create_tasks(tx, &writer, workflow.id, &tasks)?;
     let edges = task_edges(&new.tasks, &ids_by_key(&tasks))?;
     let end = |task: &Object| (task.id, EndObject { type_: task.type_.clone(), updated_at: task.updated_at });
+    let ends = created.iter().map(end).collect();
     // `problems` has found no cycle among the tasks.
-    relationships::create_all_between_new(tx, &writer, &edges, &created.iter().map(end).collect())?;
+    match purpose {
+        Purpose::Start => drop(relationships::create_all_between_new(tx, &writer, &edges, &ends)?),
+        Purpose::DryRun => relationships::check_all_between_new(tx, &writer, &edges, &ends)?,
+    }
     Ok(CreatedWorkflow { workflow, tasks: created })
 }
 
@@ -188,6 +207,23 @@ pub fn add_tasks(
     Ok(created)
 }
 
+/// Checks how much the tasks of a request are together. This needs nothing that is stored, so it is done before a
+/// transaction begins.
+pub(crate) fn check_size(new: &[NewTask]) -> Result<(), Invalid> {
+    Invalid::if_any(size_problem(new).into_iter().collect())
+}
+
+fn size_problem(new: &[NewTask]) -> Option<Problem> {
+    let edges: usize = new.iter().map(|task| task.blocked_by.len() + task.verifies.len()).sum();
+    (edges > MAX_EDGES).then(|| {
+        let reason = format!(
+            "names {edges} tasks in `blockedBy` and `verifies` together, and the limit for one request is {MAX_EDGES}; \
+             name only direct blockers, or add tasks in several requests"
+        );
+        Problem::new("tasks", reason)
+    })
+}
+
 /// What new tasks can refer to.
 struct TaskReferences {
     /// The tasks of the workflow by key.
@@ -223,11 +259,17 @@ impl TaskReferences {
             problems.push(Problem::new("tasks", reason));
         }
         // Checking each task of such a large request would take too long.
-        if new.len() > task::MAX_TASKS {
+        let size = size_problem(new);
+        if new.len() > task::MAX_TASKS || size.is_some() {
+            problems.extend(size);
             return problems;
         }
         let mut keys = HashSet::new();
         for (index, task) in new.iter().enumerate() {
+            if problems.len() >= MAX_PROBLEMS {
+                problems.push(unchecked(index));
+                return problems;
+            }
             let mut add = |field: &str, reason: String| {
                 problems.push(Problem::new(format!("tasks[{index}].{field}"), reason));
             };
@@ -244,6 +286,9 @@ impl TaskReferences {
                 add("discussion.quorum", problem);
             }
             problems.extend(task.discussion.problems(&format!("tasks[{index}].discussion")));
+            if let Some(problem) = threshold_problem(task, &self.discussions) {
+                problems.push(Problem::new(format!("tasks[{index}].discussion.threshold"), problem));
+            }
         }
         let all_keys: Vec<&str> =
             new.iter().map(|task| task.key.as_str()).chain(self.tasks.keys().map(String::as_str)).collect();
@@ -252,6 +297,10 @@ impl TaskReferences {
             for (field, list) in [("blockedBy", &task.blocked_by), ("verifies", &task.verifies)] {
                 for (position, key) in list.iter().enumerate() {
                     if !known_keys.contains(key.as_str()) {
+                        if problems.len() >= MAX_PROBLEMS {
+                            problems.push(unchecked(index));
+                            return problems;
+                        }
                         let suggestion = (problems.len() < MAX_SUGGESTIONS).then(|| {
                             nearest_name(key, all_keys.iter().copied().filter(|known| *known != task.key))
                         });
@@ -286,9 +335,14 @@ impl TaskReferences {
         }
     }
 }
-            if let Some(problem) = threshold_problem(task, &self.discussions) {
-                problems.push(Problem::new(format!("tasks[{index}].discussion.threshold"), problem));
-            }
+
+/// The last of many problems.
+fn unchecked(index: usize) -> Problem {
+    Problem::new(
+        "tasks",
+        format!("may have more problems, which were not looked for, from tasks[{index}] on"),
+    )
+}
 
 /// Why the quorum that a task sets cannot be reached by the agents that it names; `None` if it can, or if the agents
 /// are not known yet. Then a quorum that is too high is lowered, and the event of the discussion says so.
@@ -302,6 +356,17 @@ pub(crate) fn quorum_problem(task: &NewTask, project: &DiscussionDefaults) -> Op
              `collaborators` and the phases name"
         )
     })
+}
+
+/// Why the threshold that a task sets has no effect in its review, whose kind the task leaves to the project; `None` if it
+/// has one. Without a review, it is for the discussions that the agent starts.
+pub(crate) fn threshold_problem(task: &NewTask, project: &DiscussionDefaults) -> Option<String> {
+    if !task.requires_collaboration || task.discussion.effective_kind().is_some() {
+        return None;
+    }
+    let kind = project.effective_kind().unwrap_or(DiscussionKind::ReviewLoop.as_str());
+    let problem = task.discussion.threshold_problem(kind)?;
+    Some(format!("{problem}; `kind` is not set, so the review is one"))
 }
 
 /// Reports the problems of a task that need no knowledge of other tasks or agents.
@@ -358,17 +423,6 @@ fn unknown_name(what: &str, name: &str, suggestion: Option<&str>) -> String {
         None => format!("there is no {what} `{name}`"),
     }
 }
-/// Why the threshold that a task sets has no effect in its review, whose kind the task leaves to the project; `None` if it
-/// has one. Without a review, it is for the discussions that the agent starts.
-pub(crate) fn threshold_problem(task: &NewTask, project: &DiscussionDefaults) -> Option<String> {
-    if !task.requires_collaboration || task.discussion.effective_kind().is_some() {
-        return None;
-    }
-    let kind = project.effective_kind().unwrap_or(DiscussionKind::ReviewLoop.as_str());
-    let problem = task.discussion.threshold_problem(kind)?;
-    Some(format!("{problem}; `kind` is not set, so the review is one"))
-}
-
 
 /// The keys of the tasks that a task waits for: its blockers, and the tasks that it judges.
 fn dependencies(task: &NewTask) -> impl Iterator<Item = &str> {
@@ -384,7 +438,10 @@ fn find_cycle(new: &[NewTask]) -> Option<(usize, String)> {
     let index = new.iter().position(|task| cycle.first() == Some(&task.key.as_str()))?;
     Some((
         index,
-        format!("would create a dependency cycle: {}; remove one of these edges", cycle.join(" → ")),
+        format!(
+            "would create a dependency cycle: {}; remove one of these edges",
+            name_cycle(&cycle, |key| truncate(key, MAX_KEY_BYTES))
+        ),
     ))
 }
 
@@ -405,6 +462,21 @@ fn create_tasks(
     };
     let drafts: Vec<objects::ObjectDraft> = new.iter().enumerate().map(draft).collect::<Result<_, _>>()?;
     objects::create_all(tx, &writer.with_links(), &drafts)
+}
+
+/// The `blocks` edges of new tasks, as (blocker, blocked), in a stable order. `created` has the tasks in their order.
+pub(crate) fn blocks_of(new: &[NewTask], created: &[Object]) -> Vec<(ObjectId, ObjectId)> {
+    let ids: HashMap<&str, ObjectId> =
+        new.iter().zip(created).map(|(task, object)| (task.key.as_str(), object.id)).collect();
+    let blocks_of = |(task, object): (&NewTask, &Object)| {
+        let blocked = object.id;
+        let blockers = dependencies(task).filter_map(|key| ids.get(key).map(|blocker| (*blocker, blocked)));
+        blockers.collect::<Vec<_>>()
+    };
+    let mut blocks: Vec<_> = new.iter().zip(created).flat_map(blocks_of).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks
 }
 
 fn ids_by_key(new: &[(ObjectId, &NewTask)]) -> HashMap<String, ObjectId> {

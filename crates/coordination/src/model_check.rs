@@ -7,6 +7,7 @@ use emergent_domain::{
     agent::{Agent, ModelConfig},
     coordination::CoordinationSettings,
     invalid::{Invalid, Problem},
+    pack::nearest_name,
     task::{Task, TaskStatus},
     token::Scope,
     workflow::WorkflowSettings,
@@ -74,6 +75,26 @@ impl Dispatcher {
         Ok(Invalid::if_any(fields.iter().map(problem).collect())?)
     }
 
+    /// Refuses a model for the whole workflow that cannot be meant: one of a provider that there is not, or one that its
+    /// provider does not have. Of a model that a provider sells, only the provider knows the names.
+    pub(crate) fn check_requested_model(&self, settings: &WorkflowSettings, is_planned: bool) -> Result<()> {
+        let Some(model) = &settings.model else { return Ok(()) };
+        let models = self.executor().models();
+        let reason = match unknown_provider(models, model) {
+            Some(reason) => reason,
+            None => match models.check_name(Some(model), true) {
+                Ok(()) => return Ok(()),
+                // The model of a missing script is to plan as well, which the script that is always there cannot.
+                Err(error) if is_planned => {
+                    let other = format!("or give another model: {}", without_key(is_planned));
+                    error.to_string().replace("or use `rehearsal/echo`", &other)
+                }
+                Err(error) => error.to_string(),
+            },
+        };
+        Err(Invalid::new("model", reason).into())
+    }
+
     /// Refuses a workflow if an agent that it could start has no model that this server can call. `all` are the agents of
     /// its project, which the answer names if `may_name`.
     pub(crate) fn check_models(
@@ -115,6 +136,26 @@ impl Dispatcher {
         }
         Ok(Invalid::if_any(problems)?)
     }
+}
+
+/// Says that a model has a provider that there is not, with the one that was probably meant; `None` if there is the
+/// provider, configured or not.
+fn unknown_provider(models: &Models, model: &ModelConfig) -> Option<String> {
+    let provider = match model.provider.as_str() {
+        "record" => model.name.split('/').next().unwrap_or_default(),
+        provider => provider,
+    };
+    let known: Vec<String> = models.status().into_iter().map(|status| status.name).collect();
+    if known.iter().any(|name| name == provider) {
+        return None;
+    }
+    let nearest = nearest_name(provider, known.iter().map(String::as_str));
+    let nearest = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
+    let separator = if nearest.is_empty() { "; the" } else { " The" };
+    Some(format!(
+        "has the unknown provider `{provider}`{nearest}{separator} providers are `{}`",
+        known.join("`, `")
+    ))
 }
 
 /// The model, and the setting that its provider needs and does not have. `None` if something else is wrong, or if the

@@ -13,7 +13,7 @@ use emergent_store::Tx;
 use uuid::Uuid;
 
 use crate::{
-    create::{NewWorkflow, check_new_tasks},
+    create::{NewWorkflow, Purpose, check_new_tasks},
     dispatchable::NameableAgents,
     dispatcher::{Dispatcher, WeakDispatcher},
     error::{Error, Result},
@@ -86,7 +86,7 @@ impl Dispatcher {
         self.check_template(tx, project, Author::System, &triggered.template)?;
         let new = new_workflow(&triggered.template, triggered.event.as_deref())?;
         let actor = Actor { project, author: Author::System };
-        Ok(self.create_new(tx, actor, &new, &triggered.origin)?.created.workflow.id)
+        Ok(self.create_new(tx, actor, &new, &triggered.origin, Purpose::Start)?.created.workflow.id)
     }
 }
 

@@ -393,6 +393,37 @@ both_engines! {
         assert_eq!(client.get("/api/graph/objects?type=SpecTask").await.is(200), &json!([]));
     }
 
+    async fn a_dispatch_names_a_bounded_number_of_blockers_and_is_told_a_bounded_number_of_problems(db: TestDb) {
+        let server = server(&db).await;
+        let client = server.admin();
+        // Every task waits for so many before it, and there are as many others as may be named.
+        let tasks = |count: usize, blockers: usize, prefix: &str| -> Value {
+            let key = |n: usize| format!("{prefix}{n}");
+            let all = (0..count).map(|n| {
+                let before: Vec<String> = (n.saturating_sub(blockers)..n).map(key).collect();
+                json!({ "key": format!("k{n}"), "title": "t", "assignedAgent": "writer", "blockedBy": before })
+            });
+            all.collect()
+        };
+        for dry_run in [true, false] {
+            let refused = client.post(DISPATCH, json!({ "dryRun": dry_run, "tasks": tasks(1_000, 180, "k") })).await;
+            let error = refused.refused(400, "invalid");
+            assert_eq!(error["details"][0]["field"], "tasks");
+            let reason = error["details"][0]["reason"].as_str().unwrap();
+            assert!(reason.starts_with("names 163710 tasks") && reason.contains("the limit for one request is 10000"), "{reason}");
+            let refused = client.post(DISPATCH, json!({ "dryRun": dry_run, "tasks": tasks(1_000, 9, "unknown") })).await;
+            let error = refused.refused(400, "invalid");
+            let problems = error["details"].as_array().unwrap();
+            assert_eq!((problems.len(), &problems[99]["field"]), (100, &json!("tasks")));
+            assert!(error.to_string().len() < 50_000);
+        }
+        assert_eq!(client.get("/api/graph/objects?type=SpecTask").await.is(200), &json!([]));
+        let told = client.post(DISPATCH, json!({ "dryRun": true, "tasks": tasks(300, 30, "k") })).await;
+        assert_eq!(told.is(200)["layers"].as_array().unwrap().len(), 300);
+        assert_eq!(told.is(200)["layers"][299][0]["blockedBy"].as_array().unwrap().len(), 30);
+        assert_eq!(client.get("/api/graph/objects?type=SpecTask").await.is(200), &json!([]), "nothing was written");
+    }
+
     async fn what_makes_no_sense_is_refused_by_name_and_writes_nothing(db: TestDb) {
         let server = server(&db).await;
         let client = server.admin();

@@ -16,12 +16,16 @@ use emergent_store::{Tx, agents, idempotency::accept_once, workflows as store_wo
 use serde_json::{Value, json};
 
 use super::{
-    budgets::check_day_budget, changes::retry_properties, decision_audit::record_take_over, dry_run::DryRun,
+    budgets::check_day_budget,
+    changes::retry_properties,
+    decision_audit::record_take_over,
+    dry_run::{DryRun, TrialWorkflow},
     standalone_task,
 };
 use crate::{
     create::{
-        CreatedWorkflow, NewWorkflow, add_tasks, create_workflow_with_origin, record_start, workflow_row,
+        CreatedWorkflow, NewWorkflow, Purpose, add_tasks, blocks_of, check_size, create_workflow_with_origin,
+        record_start, workflow_row,
     },
     decision_rights::check_may_take_over,
     dispatchable::{NameableAgents, may_read_agents},
@@ -46,10 +50,11 @@ pub(crate) struct CheckedWorkflow {
 impl Dispatcher {
     /// Starts a workflow, to be driven by any dispatcher with free capacity.
     pub async fn dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<Workflow> {
+        check_size(&new.tasks)?;
         self.compile_output_schemas(actor, &new.tasks, "tasks").await?;
         let (dispatcher, origin) = (self.clone(), request_origin());
         let work = move |tx: &mut Tx<'_>| -> Result<Workflow> {
-            Ok(dispatcher.create_new(tx, actor, &new, &origin)?.created.workflow)
+            Ok(dispatcher.create_new(tx, actor, &new, &origin, Purpose::Start)?.created.workflow)
         };
         self.executor().graph().db().write(move |tx| accept_once(tx, &work)).await
     }
@@ -65,18 +70,27 @@ impl Dispatcher {
 
     /// Returns what [`Dispatcher::dispatch`] would do.
     pub async fn dry_run_dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<DryRun> {
+        check_size(&new.tasks)?;
         self.compile_output_schemas(actor, &new.tasks, "tasks").await?;
         let dispatcher = self.clone();
         let origin = WorkflowOrigin::default();
-        self.dry_run(actor.project, move |tx| dispatcher.create_new(tx, actor, &new, &origin)).await
+        let create = move |tx: &mut Tx<'_>| -> Result<TrialWorkflow> {
+            let checked = dispatcher.create_new(tx, actor, &new, &origin, Purpose::DryRun)?;
+            let blocks = Some(blocks_of(&new.tasks, &checked.created.tasks));
+            Ok(TrialWorkflow { checked, blocks })
+        };
+        self.dry_run(actor.project, create).await
     }
 
     /// Returns what [`Dispatcher::dispatch_existing`] would do.
     pub async fn dry_run_existing(&self, actor: Actor, existing: ExistingTasks) -> Result<DryRun> {
         let dispatcher = self.clone();
         let origin = WorkflowOrigin::default();
-        self.dry_run(actor.project, move |tx| dispatcher.create_from_graph(tx, actor, &existing, &origin))
-            .await
+        let create = move |tx: &mut Tx<'_>| -> Result<TrialWorkflow> {
+            let checked = dispatcher.create_from_graph(tx, actor, &existing, &origin)?;
+            Ok(TrialWorkflow { checked, blocks: None })
+        };
+        self.dry_run(actor.project, create).await
     }
 
     /// Checks a request and creates its workflow.
@@ -86,17 +100,19 @@ impl Dispatcher {
         actor: Actor,
         new: &NewWorkflow,
         origin: &WorkflowOrigin,
+        purpose: Purpose,
     ) -> Result<CheckedWorkflow> {
         let agents = agents::list_all(tx, actor.project)?;
         let nameable = NameableAgents::from_agents(tx, &agents, actor.author)?;
         let planner = check_request(&nameable, new)?;
         check_day_budget(tx, actor.project, self.executor().graph().clock().now())?;
+        self.check_requested_model(&new.settings, planner.is_some())?;
         let judge = self.fallback_judge(&agents, &new.settings);
         let settings = WorkflowSettings { judge, ..new.settings.clone() };
         self.check_judge(&settings)?;
         let new = NewWorkflow { settings, ..new.clone() };
         let writer = self.executor().graph().write_context(tx, actor)?;
-        let created = create_workflow_with_origin(tx, &writer, &new, nameable, origin.clone())?;
+        let created = create_workflow_with_origin(tx, &writer, &new, nameable, origin.clone(), purpose)?;
         let may_name = may_read_agents(tx, actor.author)?;
         self.check_models(&created, planner.as_deref(), &agents, &writer.project.coordination, may_name)?;
         Ok(CheckedWorkflow { created, planner })
@@ -118,6 +134,7 @@ impl Dispatcher {
         let agents = agents::list_all(tx, project)?;
         Invalid::if_any(task_problems(&found, &NameableAgents::from_agents(tx, &agents, actor.author)?))?;
         check_day_budget(tx, project, graph.clock().now())?;
+        self.check_requested_model(&existing.settings, false)?;
         let judge = self.fallback_judge(&agents, &existing.settings);
         let settings = WorkflowSettings { judge, ..existing.settings.clone() };
         self.check_judge(&settings)?;

@@ -60,19 +60,29 @@ pub struct DryRunTask {
     pub review_note: Option<String>,
 }
 
+/// A workflow that is not kept.
+pub(super) struct TrialWorkflow {
+    pub checked: CheckedWorkflow,
+    /// The `blocks` edges of its tasks, as (blocker, blocked), if they were checked and not written.
+    pub blocks: Option<Vec<(ObjectId, ObjectId)>>,
+}
+
 impl Dispatcher {
     /// Creates a workflow, returns what it would do, and rolls everything back.
     pub(super) async fn dry_run<F>(&self, project: ProjectId, create: F) -> Result<DryRun>
     where
-        F: Fn(&mut Tx<'_>) -> Result<CheckedWorkflow> + Send + Sync + 'static,
+        F: Fn(&mut Tx<'_>) -> Result<TrialWorkflow> + Send + Sync + 'static,
     {
         let graph = self.executor().graph();
         // All tasks are in memory until agents are chosen for them.
         let _turn = graph.preview_turn(project).await?;
         let work = move |tx: &mut Tx<'_>| -> Result<LoadedDryRun> {
-            let CheckedWorkflow { created, planner } = create(tx)?;
+            let TrialWorkflow { checked: CheckedWorkflow { created, planner }, blocks } = create(tx)?;
             let tasks: Vec<Task> = created.tasks.iter().map(Task::from_object).collect();
-            let blocks = tasks::list_blocks(tx, project, created.workflow.id)?;
+            let blocks = match blocks {
+                Some(blocks) => blocks,
+                None => tasks::list_blocks(tx, project, created.workflow.id)?,
+            };
             let outside = load_foreign_blockers(tx, project, &tasks, &blocks)?;
             let agents = dispatchable_agents(tx, project)?;
             let coordination =

@@ -320,8 +320,11 @@ fn block_dependents(
     // Only pending tasks wait for blockers.
     for dependent in dependents.iter().filter(|task| Task::from_object(task).status == TaskStatus::Pending) {
         let is_blocker = |id: &ObjectId| blockers.iter().any(|blocker| blocker.id == *id);
-        let is_cycle = skips_cycles
-            && tasks::reachable_blocks(tx, &[dependent.id])?.iter().any(|(_, to)| is_blocker(to));
+        // If too many edges lead on from it, nobody knows, and the new edges would be refused.
+        let is_cycle = skips_cycles && {
+            let reached = tasks::reachable_blocks(tx, &[dependent.id])?;
+            reached.is_cut || reached.edges.iter().any(|(_, to)| is_blocker(to))
+        };
         if !is_cycle {
             for blocker in blockers {
                 let edge = new_edge(BLOCKS_TYPE, blocker.id, dependent.id);

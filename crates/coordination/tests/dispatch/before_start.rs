@@ -52,6 +52,28 @@ both_engines! {
         house.close().await;
     }
 
+    async fn a_model_for_the_whole_workflow_that_cannot_be_meant_is_refused_before_anything_is_written(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["builder"]).await;
+        for (model, expected) in [
+            ("gogle/gemini-2.5-flash", "has the unknown provider `gogle`; did you mean `google`? The providers are `google`, "),
+            ("record/gogle/gemini", "has the unknown provider `gogle`; did you mean `google`?"),
+            ("zzz/model", "has the unknown provider `zzz`; the providers are `google`, "),
+        ] {
+            let settings = WorkflowSettings { model: model.parse().ok(), ..WorkflowSettings::default() };
+            let new = || request(settings.clone(), vec![task("any", "builder", &[])]);
+            let dispatched = house.dispatcher.dispatch(house.actor(), new()).await.unwrap_err();
+            let checked = house.dispatcher.dry_run_dispatch(house.actor(), new()).await.unwrap_err();
+            assert_eq!(dispatched.to_string(), checked.to_string());
+            let emergent_coordination::Error::Invalid(invalid) = dispatched else { panic!("{dispatched}") };
+            assert_eq!(invalid.problems[0].field, "model");
+            assert!(invalid.problems[0].reason.starts_with(expected), "{}", invalid.problems[0].reason);
+        }
+        let listed = house.dispatcher.workflows(house.project, None, emergent_domain::cursor::Page::first(10)).await.unwrap();
+        assert!(listed.items.is_empty(), "nothing was written");
+        house.close().await;
+    }
+
     async fn dry_runs_at_once_are_all_answered_and_write_nothing(db: TestDb) {
         let house = House::open(&db, ScriptedModel::default()).await;
         house.agents(&["builder", "writer"]).await;
@@ -71,28 +93,6 @@ both_engines! {
         house.close().await;
     }
 
-    async fn a_workflow_that_asks_for_a_judge_gets_the_model_of_the_planner(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::default()).await;
-        house.agents(&["task-planner", "builder"]).await;
-        let check = async |settings: WorkflowSettings| {
-            let new = request(settings, vec![task("any", "", &[])]);
-            house.dispatcher.dry_run_dispatch(house.actor(), new).await.unwrap().judge
-        };
-        assert_eq!(check(WorkflowSettings::default()).await, None, "nobody asked for one");
-        let by_model = WorkflowSettings { selector: SelectorKind::Llm, ..WorkflowSettings::default() };
-        assert_eq!(check(by_model).await.as_deref(), Some(ScriptedModel::MODEL));
-        let evaluated = WorkflowSettings { evaluate: true, ..WorkflowSettings::default() };
-        assert_eq!(check(evaluated).await.as_deref(), Some(ScriptedModel::MODEL));
-        house.close().await;
-    }
-
-    async fn a_workflow_that_asks_for_a_judge_is_refused_where_no_model_can_judge(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::default()).await;
-        house.agents(&["builder"]).await;
-        let refused = async |house: &House, settings: WorkflowSettings| {
-            let new = || request(settings.clone(), vec![task("any", "builder", &[])]);
-            let dispatched = house.dispatcher.dispatch(house.actor(), new()).await.unwrap_err();
-            let checked = house.dispatcher.dry_run_dispatch(house.actor(), new()).await.unwrap_err();
     async fn the_model_of_a_workflow_is_not_for_agents_that_pin_their_own(db: TestDb) {
         let model = ScriptedModel::default().agent("pinned", [says("Done.")]).agent("free", [says("Done.")]);
         let house = House::open(&db, model).await;
@@ -118,6 +118,28 @@ both_engines! {
         house.close().await;
     }
 
+    async fn a_workflow_that_asks_for_a_judge_gets_the_model_of_the_planner(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["task-planner", "builder"]).await;
+        let check = async |settings: WorkflowSettings| {
+            let new = request(settings, vec![task("any", "", &[])]);
+            house.dispatcher.dry_run_dispatch(house.actor(), new).await.unwrap().judge
+        };
+        assert_eq!(check(WorkflowSettings::default()).await, None, "nobody asked for one");
+        let by_model = WorkflowSettings { selector: SelectorKind::Llm, ..WorkflowSettings::default() };
+        assert_eq!(check(by_model).await.as_deref(), Some(ScriptedModel::MODEL));
+        let evaluated = WorkflowSettings { evaluate: true, ..WorkflowSettings::default() };
+        assert_eq!(check(evaluated).await.as_deref(), Some(ScriptedModel::MODEL));
+        house.close().await;
+    }
+
+    async fn a_workflow_that_asks_for_a_judge_is_refused_where_no_model_can_judge(db: TestDb) {
+        let house = House::open(&db, ScriptedModel::default()).await;
+        house.agents(&["builder"]).await;
+        let refused = async |house: &House, settings: WorkflowSettings| {
+            let new = || request(settings.clone(), vec![task("any", "builder", &[])]);
+            let dispatched = house.dispatcher.dispatch(house.actor(), new()).await.unwrap_err();
+            let checked = house.dispatcher.dry_run_dispatch(house.actor(), new()).await.unwrap_err();
             assert_eq!(dispatched.to_string(), checked.to_string());
             match dispatched {
                 emergent_coordination::Error::Invalid(invalid) => invalid.problems,
@@ -182,24 +204,6 @@ both_engines! {
         house.close().await;
     }
 
-    async fn an_escalation_says_what_went_wrong_last(db: TestDb) {
-        let model = ScriptedModel::default().agent("builder", [fails(refused()), fails(refused())]);
-        let house = House::open(&db, model).await;
-        house.agents(&["builder"]).await;
-        let tasks = vec![NewTask { max_retries: Some(1), ..task("build", "builder", &[]) }];
-        let id = house.dispatch(tasks).await;
-        let shown = house.ended(id).await;
-        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
-        let escalation = shown.workflow.escalation.unwrap();
-        assert!(escalation.reason.contains("`build` failed") && escalation.reason.contains("no such column"), "{}", escalation.reason);
-        let attempts: Vec<i64> = house.events(id).await.iter()
-            .filter(|event| event.kind == "task_started").filter_map(|event| event.data["attempt"].as_i64()).collect();
-        assert_eq!((attempts, shown.tasks[0].attempts), (vec![1, 2], 2));
-        house.close().await;
-    }
-}
-    }
-
     async fn the_events_of_a_workflow_say_that_the_model_of_a_run_is_asked_again(db: TestDb) {
         let limited = fails(emergent_llm::Error::RateLimited {
             model: ScriptedModel::MODEL.into(),
@@ -218,3 +222,21 @@ both_engines! {
         assert_eq!((&retry.data["asker"], &retry.data["agent"]), (&json!("agent"), &json!("builder")));
         assert!(retry.data["waitMs"].as_u64().unwrap() >= 300 && retry.data["attempt"] == 1, "{}", retry.data);
         house.close().await;
+    }
+
+    async fn an_escalation_says_what_went_wrong_last(db: TestDb) {
+        let model = ScriptedModel::default().agent("builder", [fails(refused()), fails(refused())]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder"]).await;
+        let tasks = vec![NewTask { max_retries: Some(1), ..task("build", "builder", &[]) }];
+        let id = house.dispatch(tasks).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let escalation = shown.workflow.escalation.unwrap();
+        assert!(escalation.reason.contains("`build` failed") && escalation.reason.contains("no such column"), "{}", escalation.reason);
+        let attempts: Vec<i64> = house.events(id).await.iter()
+            .filter(|event| event.kind == "task_started").filter_map(|event| event.data["attempt"].as_i64()).collect();
+        assert_eq!((attempts, shown.tasks[0].attempts), (vec![1, 2], 2));
+        house.close().await;
+    }
+}

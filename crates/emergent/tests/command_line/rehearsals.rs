@@ -3,7 +3,7 @@
 use crate::{
     ECHO,
     common::{Home, command_output, failed, finish, text},
-    write,
+    home_with_agent, write,
 };
 
 const SCRIPT: &str = "rules:\n  - when: {}\n    answer: { text: found }\n";
@@ -36,4 +36,13 @@ async fn the_folder_of_the_server_is_named_and_never_the_same_script() {
         "{checked}"
     );
     server.kill();
+}
+
+#[test]
+fn a_planner_without_its_script_is_not_given_one_that_cannot_plan() {
+    let home = home_with_agent();
+    let told = failed(&home.run(&["dispatch", "x", "--planner", "echo", "--model", "rehearsal/nope"]));
+    assert!(told.contains("there is no rehearsal script `nope`"), "{told}");
+    assert!(told.contains("a rehearsal script that creates tasks can plan"), "{told}");
+    assert!(!told.contains("`rehearsal/echo`"), "{told}");
 }

@@ -21,10 +21,11 @@ mod write;
 pub use draft::RelationshipDraft;
 pub use restore::restore;
 pub(crate) use restore::{check_between_live_ends, restore_obstacle, restore_tombstone, write_version};
-pub(crate) use write::{check_edge_types, create_between, notify_workflows};
 pub use write::{
-    create, create_all, create_all_between_new, create_each, create_each_between, delete, update,
+    check_all_between_new, create, create_all, create_all_between_new, create_each, create_each_between,
+    delete, update,
 };
+pub(crate) use write::{check_edge_types, create_between, notify_workflows};
 
 pub(crate) fn check_types(types: &[String]) -> Result<(), Invalid> {
     if types.len() > 100 {

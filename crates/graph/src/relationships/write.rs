@@ -147,16 +147,40 @@ pub fn create_all_between_new(
     drafts: &[RelationshipDraft],
     ends: &HashMap<ObjectId, EndObject>,
 ) -> Result<Vec<(Relationship, bool)>> {
-    let is_new =
-        |draft: &RelationshipDraft| ends.contains_key(&draft.new.from) && ends.contains_key(&draft.new.to);
-    if !drafts.iter().all(is_new) {
+    if !are_between(drafts, ends) {
         return create_all(tx, ctx, drafts);
     }
+    let edges = check_between_new(tx, ctx, drafts, ends)?;
+    insert(tx, ctx, edges)
+}
+
+/// Checks what [`create_all_between_new`] checks, and writes none of these edges: for a transaction that is rolled back.
+pub fn check_all_between_new(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    drafts: &[RelationshipDraft],
+    ends: &HashMap<ObjectId, EndObject>,
+) -> Result<()> {
+    match are_between(drafts, ends) {
+        true => check_between_new(tx, ctx, drafts, ends).map(drop),
+        false => create_all(tx, ctx, drafts).map(drop),
+    }
+}
+
+fn are_between(drafts: &[RelationshipDraft], ends: &HashMap<ObjectId, EndObject>) -> bool {
+    drafts.iter().all(|draft| ends.contains_key(&draft.new.from) && ends.contains_key(&draft.new.to))
+}
+
+fn check_between_new(
+    tx: &mut Tx<'_>,
+    ctx: &WriteContext,
+    drafts: &[RelationshipDraft],
+    ends: &HashMap<ObjectId, EndObject>,
+) -> Result<Vec<Relationship>> {
     notify_workflows(tx, ctx, drafts)?;
     let mut edges = to_relationships(tx, ctx, drafts, ends)?;
     tasks::check_authority_of_edges(tx, ctx, &mut edges)?;
-    let edges = crate::bulk::all_or_first_error(edges.into_iter(), "relationships")?;
-    insert(tx, ctx, edges)
+    crate::bulk::all_or_first_error(edges.into_iter(), "relationships")
 }
 
 /// Notifies the workflows whose tasks the new edges connect. This happens before the tasks are
