@@ -50,8 +50,8 @@ pub struct Machine {
     output_schema: Option<OutputSchema>,
     /// How often the model was asked to correct an answer that does not match the output schema.
     corrections: u32,
-    /// Why the budget refused the latest model call that it refused. A run that its budget ends
-    /// reports this reason, because it names the limit that was reached.
+    /// Why the budget refused the latest model call that it refused, apart from the summary that follows. A run
+    /// that its budget ends reports this reason, because it names the limit that was reached.
     budget_refusal: Option<String>,
 }
 
@@ -205,7 +205,11 @@ impl Machine {
     /// The budget refused a model call for this reason. The machine only remembers it: the driver may
     /// still make a smaller call.
     pub fn record_budget_refusal(&mut self, reason: String) {
-        self.budget_refusal = Some(reason);
+        // A summary needs less than the call in whose place it is made: a limit that is raised to the need of the
+        // summary would refuse that call again.
+        if self.wrap_up != Some(Reason::Budget) || self.budget_refusal.is_none() {
+            self.budget_refusal = Some(reason);
+        }
     }
 
     /// The budget does not allow the next model call. The model may still sum up if the budget allows

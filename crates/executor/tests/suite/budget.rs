@@ -81,6 +81,12 @@ both_engines! {
         assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
         let summary = run.summary.unwrap();
         assert!(summary.contains("1 step") && summary.contains("`entities_query` (1)"), "{summary}");
+        let error = run.error.unwrap();
+        let needed = error.strip_prefix("the next call needed at least ").and_then(|rest| rest.split(' ').next());
+        let needed: u64 = needed.and_then(|number| number.parse().ok()).expect(&error);
+        // The summary needs 64 tokens of output besides the 5900 of the conversation, the call that was refused 512.
+        assert!(needed > 5_900 + 512, "{error}");
+        assert!(error.contains(", and 100 tokens were left of the workflow's budget (6000 tokens)"), "{error}");
         assert_eq!(harness.model.requests().len(), 1);
         harness.close().await;
     }

@@ -76,13 +76,14 @@ fn n_steps_with_tools_are_allowed_and_then_one_answer_without() {
 }
 
 #[test]
-fn a_run_that_its_budget_ends_reports_the_latest_refusal() {
+fn a_run_that_its_budget_ends_names_the_call_that_was_refused_and_not_its_summary() {
     let mut machine = Machine::new(None, 0);
-    machine.record_budget_refusal("the agent's limit for today is reached".into());
+    machine.record_budget_refusal("a shorter conversation needed 900 tokens".into());
+    machine.record_budget_refusal("the call needed 521 tokens".into());
     machine.on_budget_exhausted();
-    machine.record_budget_refusal("the workflow's limit is reached".into());
+    machine.record_budget_refusal("the summary needed 231 tokens".into());
     let NextAction::End { end, .. } = machine.on_budget_exhausted() else { panic!() };
-    let error = "the workflow's limit is reached".to_owned();
+    let error = "the call needed 521 tokens".to_owned();
     assert!(end.summary().contains("ended at its budget"), "{}", end.summary());
     assert_eq!((end.reason(), end.error()), (Some(Reason::Budget), Some(error.as_str())));
 }
