@@ -57,7 +57,7 @@ impl Serve {
         let listener = TcpListener::bind(&settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         if let Some(files) = &settings.tls {
-            server::check_tls(files).map_err(|error| settings.setting_error("EMERGENT_TLS_CERT", error))?;
+            server::check_tls(files).map_err(|error| settings.tls_error(&error))?;
         }
         let services = open_when_released(&settings).await?;
         // A command that works on the same database does not know the settings of the server, so only a server says

@@ -240,12 +240,33 @@ async fn an_address_that_cannot_be_used_is_named() {
         let told = String::from_utf8(output.stderr).expect("text");
         assert!(told.starts_with("error: could not listen on") && told.contains(address), "{told}");
         assert_eq!(told.trim_end().lines().count(), 1, "{told}");
+        told
     };
     start(&taken);
-    start("nonsense");
-    start("127.0.0.1:99999");
+    assert!(start("nonsense").contains("it is not ADDRESS:PORT"));
+    assert!(start("127.0.0.1:99999").contains("there is no port 99999; the highest is 65535"));
     // The token is shown by the first start that works, so one that fails must not have made it.
     assert!(token_in(&home.start().await.launched.said).is_some());
+}
+
+#[test]
+fn a_start_names_the_setting_that_is_to_blame() {
+    let certificate = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls/cert.pem");
+    let home = Home::sqlite()
+        .with("EMERGENT_TLS_CERT", certificate.to_str().expect("a path"))
+        .with("EMERGENT_TLS_KEY", "no-such-key.pem");
+    let told = refused(&home, &["serve", "--listen", "127.0.0.1:0"]);
+    assert!(told.contains("`EMERGENT_TLS_KEY` cannot be used"), "{told}");
+    assert!(
+        told.contains("the private key in `no-such-key.pem`") && !told.contains("EMERGENT_TLS_CERT"),
+        "{told}"
+    );
+    let home = Home::sqlite().with("EMERGENT_STDIO_PROGRAMS", "uvx mcp-server-time; npx ** --verbose");
+    let told = refused(&home, &["serve", "--listen", "127.0.0.1:0"]);
+    assert!(
+        told.contains("`EMERGENT_STDIO_PROGRAMS` cannot be used: in `npx ** --verbose`: `**` stands for"),
+        "{told}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -103,8 +103,8 @@ pub struct ServerOptions {
 }
 
 /// Checks that the certificate and the key can be used, before anybody is told that the server listens.
-pub fn check_tls(files: &TlsFiles) -> io::Result<()> {
-    TlsAcceptor::load(files.clone()).map(drop)
+pub fn check_tls(files: &TlsFiles) -> Result<(), emergent_net::tls::Error> {
+    tls::read_config(files).map(drop)
 }
 
 /// Serves connections until `stop` is true, and then waits for the requests in progress. The caller limits

@@ -10,6 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tokio_rustls::rustls::ServerConfig;
 use tracing::{info, warn};
 
 /// The minimum interval between two checks of the files.
@@ -80,7 +81,11 @@ fn modification_times(files: &TlsFiles) -> Option<(SystemTime, SystemTime)> {
 }
 
 fn read_acceptor(files: &TlsFiles) -> io::Result<tokio_rustls::TlsAcceptor> {
-    let config = emergent_net::tls::server_config(&files.certificate, &files.key, &[b"h2", b"http/1.1"])
-        .map_err(io::Error::other)?;
+    let config = read_config(files).map_err(io::Error::other)?;
     Ok(tokio_rustls::TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Reads the certificate and its key.
+pub(super) fn read_config(files: &TlsFiles) -> Result<ServerConfig, emergent_net::tls::Error> {
+    emergent_net::tls::server_config(&files.certificate, &files.key, &[b"h2", b"http/1.1"])
 }

@@ -33,6 +33,15 @@ impl Settings {
         Error::setting(variable, with_nearest_provider(&reason.to_string())).naming_source(&self.origins)
     }
 
+    /// The error for a certificate and its key that cannot be used. It names the setting of the file that is to blame.
+    pub fn tls_error(&self, error: &emergent_net::tls::Error) -> Error {
+        let variable = match error {
+            emergent_net::tls::Error::Key { .. } => "EMERGENT_TLS_KEY",
+            _ => "EMERGENT_TLS_CERT",
+        };
+        self.setting_error(variable, error)
+    }
+
     /// The error for models that cannot be set up. One about a value of the file names its key.
     pub fn models_error(&self, error: emergent_llm::Error) -> Error {
         let text = with_nearest_provider(&error.to_string());

@@ -10,6 +10,7 @@ use crate::{
     client::{self, Certificates},
     commands::login_link,
     config::Settings,
+    error::unusable_address,
     hints,
 };
 
@@ -33,7 +34,13 @@ pub async fn check(settings: &Settings) -> Finding {
         }
         Err(error) => problem_finding(
             "address",
-            format!("a server could not listen on {listen}: {error}"),
+            format!(
+                "a server could not listen on {listen}: {}",
+                match error.kind() {
+                    std::io::ErrorKind::InvalidInput => unusable_address(listen),
+                    _ => error.to_string(),
+                }
+            ),
             "correct EMERGENT_LISTEN, or `listen` in emergent.toml",
         ),
     }
