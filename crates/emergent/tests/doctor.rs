@@ -403,10 +403,32 @@ fn doctor_checks_the_files_and_values_that_settings_name() {
     std::fs::write(home.folder().join("no.pem"), "no certificate").expect("a file");
     let home = home.with("EMERGENT_TLS_CERT", "no.pem").with("EMERGENT_TLS_KEY", "no.pem");
     line(&doctor(&home).0, "✗ tls", &["no.pem"]);
+    // The certificate can be read: the key is to blame.
+    let certificate = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls/cert.pem");
+    let home = home.with("EMERGENT_TLS_CERT", certificate.to_str().expect("a path"));
+    line(&doctor(&home).0, "✗ tls", &["`EMERGENT_TLS_KEY` cannot be used", "the private key in `no.pem`"]);
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/tls");
     let path = |name: &str| folder.join(name).to_str().expect("a path").to_owned();
     let home = home.with("EMERGENT_TLS_CERT", path("cert.pem")).with("EMERGENT_TLS_KEY", path("key.pem"));
     line(&doctor(&home).0, "✓ tls", &["cert.pem and its key can be used"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_names_variables_that_are_no_settings_also_where_a_server_runs() {
+    let home = Home::sqlite();
+    let server = home.start().await;
+    let mut asked = home.command(&["doctor"]);
+    asked.env("EMERGENT_ALOW_STDIO", "false");
+    let mut named = home.command(&["doctor", "--server", server.url()]);
+    named.env("EMERGENT_ALOW_STDIO", "false");
+    for command in [asked, named] {
+        let output = common::finish(command);
+        let told = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success(), "it is a warning: {told}");
+        line(&told, "! configuration", &["EMERGENT_ALOW_STDIO is not a setting", "`EMERGENT_ALLOW_STDIO`"]);
+        line(&told, "✓ configuration", &["of the server: no emergent.toml"]);
+    }
+    server.kill();
 }
 
 #[test]

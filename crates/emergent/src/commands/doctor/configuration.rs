@@ -13,13 +13,13 @@ use crate::{
     settings_report,
 };
 
-const SECTION: &str = "configuration";
+/// The section of what is found about settings.
+pub const SECTION: &str = "configuration";
 const FIX: &str = "correct the setting it names";
 
 /// The findings about the settings of a server that would be started here.
 pub fn check(settings: &Settings) -> Vec<Finding> {
-    let mut findings = unknown_variables();
-    findings.extend(tls(settings));
+    let mut findings: Vec<Finding> = tls(settings).into_iter().collect();
     let errors = [judge(settings), datadir::check_given_admin_token(&settings.data_dir)];
     let problems = errors.into_iter().filter_map(Result::err);
     findings.extend(problems.map(|error| problem_finding(SECTION, error.describe(), FIX)));
@@ -27,8 +27,8 @@ pub fn check(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// A warning for each variable that looks like a setting and is none, as the server logs it.
-fn unknown_variables() -> Vec<Finding> {
+/// A warning for each variable of this terminal that looks like a setting and is none, as a server logs it.
+pub fn unknown_variables() -> Vec<Finding> {
     let sentences = settings_report::unknown_variables(&config::env_names());
     sentences.into_iter().map(|sentence| warning_finding(SECTION, sentence)).collect()
 }
@@ -39,7 +39,7 @@ fn tls(settings: &Settings) -> Option<Finding> {
     Some(match server::check_tls(files) {
         Ok(()) => ok_finding("tls", format!("{} and its key can be used", files.certificate.display())),
         Err(error) => {
-            let found = settings.setting_error("EMERGENT_TLS_CERT", error).describe();
+            let found = settings.tls_error(&error).describe();
             let [certificate, key] = ["EMERGENT_TLS_CERT", "EMERGENT_TLS_KEY"].map(|variable| {
                 settings.origins.name_in_file(variable).unwrap_or_else(|| variable.to_owned())
             });

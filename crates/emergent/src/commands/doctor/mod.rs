@@ -115,6 +115,9 @@ pub async fn run(server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Res
         Some(address) => check_server(server, store, address).await,
         None => check_local(store).await,
     });
+    // Every command reads the variables of this terminal, also one that asks a server.
+    let at = findings.iter().position(|finding| finding.what == configuration::SECTION).unwrap_or(0) + 1;
+    findings.splice(at..at, configuration::unknown_variables());
     print(&findings, as_json)?;
     match findings.iter().filter(|finding| !finding.ok).count() {
         0 => Ok(()),
