@@ -303,10 +303,32 @@ fn discussions_are_listed_shown_and_decided() {
         &["SUGGEST_CHANGES: it is too short.", "  1. accept the last proposal", "for one more attempt"],
     );
     has(&failed(&home.run(&["discussion", "list", "--status", "open"])).1, &["status", "abandoned"]);
-    command_output(home.run(&["discussion", "decide", "last", "APPROVED", "--reason", "short is fine"]));
+    let decide = ["discussion", "decide", "last", "APPROVED", "--reason", "short is fine"];
+    let (_, refused) = failed(&home.run(&decide));
+    has(
+        &refused,
+        &["this would decide on \"APPROVED\" in the discussion \"Draft it\"", "by its id, ", "or add --yes"],
+    );
+    let escalated = || {
+        let listed = json_of(home.run(&["discussion", "list", "--status", "escalated", "--json"]));
+        listed.as_array().expect("a list").len()
+    };
+    assert_eq!(escalated(), 1, "nothing was decided");
+    command_output(home.run(&[&decide[..], &["--yes"]].concat()));
+    // No server goes on with the workflow, and the person has decided all the same.
+    assert_eq!(escalated(), 0);
+    let check_resolved = || {
+        for options in [&[][..], &["--status", "resolved"]] {
+            let listed = command_output(home.run(&[&["discussion", "list"], options].concat()));
+            assert_eq!(listed.lines().count(), 2, "{listed}");
+            assert!(listed.contains("  resolved  ") && !listed.contains("escalated"), "{listed}");
+        }
+        let shown = command_output(home.run(&["discussion", "show", "last"]));
+        has(&shown, &["review_loop  resolved", "decided by a person: APPROVED"]);
+    };
+    check_resolved();
     has(&command_output(home.run(&["workflow", "follow", "last"])), &["1 of 1 done"]);
-    let listed = command_output(home.run(&["discussion", "list", "--status", "resolved"]));
-    assert_eq!(listed.lines().count(), 2, "{listed}");
+    check_resolved();
     assert!(failed(&home.run(&["discussion", "show", "fffff"])).1.contains("emergent discussion list"));
 }
 
@@ -324,6 +346,23 @@ fn what_cannot_be_read_or_makes_no_sense_is_told_by_name() {
     has(&failed(&home.run(&["dispatch", "--tasks", "words.yaml"])).1, &["words.yaml", "tasks"]);
     has(&failed(&home.run(&["dispatch", "--tasks", "nowhere.yaml"])).1, &["nowhere.yaml"]);
     has(&failed(&home.run(&["dispatch", "x", "--threading", "dice"])).1, &["threading", "dice"]);
+    std::fs::write(home.folder().join("one.yaml"), "- { key: a, title: A, assigned_agent: worker }")
+        .expect("a file");
+    for dry_run in [&["--dry-run"][..], &[]] {
+        let typo = ["dispatch", "--tasks", "one.yaml", "--model", "gogle/gemini-2.5-flash"];
+        let (_, told) = failed(&home.run(&[&typo[..], dry_run].concat()));
+        has(
+            &told,
+            &["--model: has the unknown provider `gogle`; did you mean `google`? The providers are `google`"],
+        );
+        let lost = ["dispatch", "--tasks", "one.yaml", "--model", "rehearsal/no-such-script"];
+        has(&failed(&home.run(&[&lost[..], dry_run].concat())).1, &["--model: there is no rehearsal script"]);
+    }
+    assert_eq!(
+        json_of(home.run(&["workflow", "list", "--json"])),
+        serde_json::json!([]),
+        "nothing was written"
+    );
     has(&failed(&home.run(&["dispatch"])).1, &["--tasks"]);
     has(&failed(&home.run(&["dispatch", "x", "--tasks", "plan.yaml"])).1, &["cannot be used with"]);
     let nobody = "01890000-0000-7000-8000-000000000000";

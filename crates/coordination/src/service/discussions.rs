@@ -32,6 +32,11 @@ use crate::{
 
 pub use emergent_domain::task_links::DISCUSSION_TYPE;
 
+const ESCALATED: &str = "escalated";
+const RESOLVED: &str = "resolved";
+/// The property with what a person decided.
+const DECIDED_BY_PERSON: &str = "decided_by_person";
+
 /// A discussion with its entries and the runs of its turns.
 #[derive(Debug, Clone)]
 pub struct DiscussionDetail {
@@ -61,7 +66,9 @@ impl Dispatcher {
         self.executor().graph().db().snapshot(read).await
     }
 
-    /// Lists the discussions of a project, newest first; with a status or a task, only those that have it.
+    /// Lists the discussions of a project, newest first; with a status or a task, only those that have it. One that a
+    /// person has decided is resolved, also before its workflow goes on, so a page may have fewer discussions than were
+    /// asked for.
     pub async fn discussions(
         &self,
         project: ProjectId,
@@ -74,16 +81,31 @@ impl Dispatcher {
             op: Op::Eq,
             value: Some(Value::String(value)),
         };
-        let status = status.map(|status| equals("status", status));
+        let stored_status = status.as_ref().map(|status| match status.as_str() {
+            // What a person decided is still stored as escalated until the driver of the workflow goes on.
+            RESOLVED => Filter {
+                op: Op::In,
+                value: Some(json!([RESOLVED, ESCALATED])),
+                ..equals("status", String::new())
+            },
+            _ => equals("status", status.clone()),
+        });
         let task = task.map(|task| equals("task_id", task.to_string()));
         let filter = ObjectFilter {
             types: vec![DISCUSSION_TYPE.to_owned()],
-            filters: status.into_iter().chain(task).collect(),
+            filters: stored_status.into_iter().chain(task).collect(),
             ..ObjectFilter::default()
         };
         filter.check()?;
-        let read = move |tx: &mut Tx<'_>| objects::list(tx, project, &filter, &page);
-        Ok(self.executor().graph().db().read(read).await?)
+        let read = move |tx: &mut Tx<'_>| {
+            let mut found = objects::list(tx, project, &filter, &page)?;
+            found.items.iter_mut().try_for_each(|discussion| resolve_decided(tx, project, discussion))?;
+            let has_status =
+                |discussion: &Object| status.is_none() || string_property(discussion, "status") == status;
+            found.items.retain(has_status);
+            Ok::<_, Error>(found)
+        };
+        self.executor().graph().db().snapshot(read).await
     }
 
     /// Decides an escalated discussion for a person. The decision becomes the outcome of its task, and
@@ -138,7 +160,7 @@ impl Dispatcher {
                 json!({ "decided_by_person": { "decision": decision, "reason": reason_text, "by": by } });
             if workflow.is_none() {
                 // No workflow drives the discussion, so the decision resolves it here.
-                changes["status"] = json!("resolved");
+                changes["status"] = json!(RESOLVED);
                 changes["final_decision"] =
                     json!({ "decision": decision, "reason": reason_text, "by": "person" });
             }
@@ -174,35 +196,36 @@ impl Dispatcher {
             Ok::<_, Error>(())
         };
         self.executor().graph().db().write(work).await?;
-        let read = move |tx: &mut Tx<'_>| load_decided(tx, actor.project, id);
+        let read = move |tx: &mut Tx<'_>| load_detail(tx, actor.project, id);
         self.executor().graph().db().snapshot(read).await
     }
 }
 
 fn load_detail(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<DiscussionDetail> {
-    let discussion = get_discussion(tx, project, id)?;
+    let mut discussion = get_discussion(tx, project, id)?;
+    resolve_decided(tx, project, &mut discussion)?;
     let entries = list_entries(tx, project, id)?;
     Ok(DiscussionDetail { discussion, entries, runs: workflows::list_turns(tx, id)? })
 }
 
-/// Loads a discussion that a person has decided, with its outcome. The driver of its workflow writes the same outcome a
-/// moment later, with what follows from it.
-fn load_decided(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<DiscussionDetail> {
-    let mut detail = load_detail(tx, project, id)?;
-    let mut properties = detail.discussion.properties.to_map();
-    if properties.get("status").and_then(Value::as_str) != Some("escalated") {
-        return Ok(detail);
+/// Gives a discussion that a person has decided its outcome. The driver of its workflow writes the same outcome later,
+/// with what follows from it: a moment later where a server runs, and otherwise with the next one.
+fn resolve_decided(tx: &mut Tx<'_>, project: ProjectId, discussion: &mut Object) -> Result<()> {
+    let mut properties = discussion.properties.to_map();
+    let is_decided = properties.get(DECIDED_BY_PERSON).is_some_and(|decision| !decision.is_null());
+    if !is_decided || properties.get("status").and_then(Value::as_str) != Some(ESCALATED) {
+        return Ok(());
     }
-    if let Some(conducted) = load_discussion(tx, project, &detail.discussion)?
+    if let Some(conducted) = load_discussion(tx, project, discussion)?
         && let DiscussionAction::Resolve(outcome) =
             next_action(&conducted.settings, &conducted.turns, conducted.person_decision.as_ref())
     {
-        properties.insert("status".to_owned(), json!("resolved"));
+        properties.insert("status".to_owned(), json!(RESOLVED));
         properties.insert("consensus_level".to_owned(), json!(outcome.consensus_level.clamp(0.0, 1.0)));
         properties.insert("final_decision".to_owned(), decision_json(&outcome));
-        detail.discussion.properties = JsonObject::from_map(&properties);
+        discussion.properties = JsonObject::from_map(&properties);
     }
-    Ok(detail)
+    Ok(())
 }
 
 fn get_discussion(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Object> {
@@ -264,10 +287,10 @@ pub(super) fn is_undecided(discussion: &Object) -> bool {
 /// Checks that a discussion is escalated and was not decided yet.
 fn check_decidable(discussion: &Object) -> Result<()> {
     let status = string_property(discussion, "status").unwrap_or_default();
-    let decided = discussion.properties.to_map().contains_key("decided_by_person");
+    let decided = discussion.properties.to_map().contains_key(DECIDED_BY_PERSON);
     match status.as_str() {
-        "escalated" if !decided => Ok(()),
-        "escalated" => Err(Error::Conflict(format!("discussion `{}` was decided already", discussion.id))),
+        ESCALATED if !decided => Ok(()),
+        ESCALATED => Err(Error::Conflict(format!("discussion `{}` was decided already", discussion.id))),
         status => Err(Error::Conflict(format!(
             "discussion `{}` is {status}: a person can decide only an escalated discussion",
             discussion.id

@@ -27,6 +27,18 @@ pub fn ask_about_last(reference: &str, yes: bool, what: &str) -> Result<()> {
     }
 }
 
+/// Asks at a terminal whether to do what cannot be undone with what `last` names. Without a terminal, it needs the id or
+/// `--yes`. Fails if the answer is no.
+pub fn confirm_final_of_last(what: &str, id: impl std::fmt::Display) -> Result<()> {
+    match ask(&format!("{what}?"))? {
+        Some(true) => Ok(()),
+        Some(false) => Err(Error::Declined),
+        None => Err(Error::Usage(format!(
+            "this would {what}: name it by its id, {id}, because `last` may be another by now, or add --yes"
+        ))),
+    }
+}
+
 /// Asks at a terminal; `None` without one. Only `y` and `yes` mean yes.
 pub fn ask(question: &str) -> Result<Option<bool>> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {

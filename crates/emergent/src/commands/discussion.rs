@@ -13,9 +13,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
+    confirm::confirm_final_of_last,
     encode,
     inbox::option_by_number,
-    resolve::{DISCUSSIONS, resolve_id},
+    resolve::{DISCUSSIONS, LAST, resolve_id},
     task::resolve_task,
     watch_workflow,
 };
@@ -23,11 +24,13 @@ use crate::{
     client::{Client, Received},
     error::{Error, Result},
     hints,
-    output::{self, bold, dim},
+    output::{self, bold, dim, first_line},
     printable::printable_line,
     text::short_id,
 };
 
+/// How much of an outcome and of a title a question shows.
+const MAX_ASKED_CHARS: usize = 60;
 /// The type of the entries that can be accepted.
 const PROPOSAL: &str = "proposal";
 
@@ -62,6 +65,9 @@ pub enum Discussion {
         /// Why, for the agents and the record
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
+        /// With `last`, decide it without asking
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -74,9 +80,16 @@ impl Discussion {
             Discussion::Show { discussion } => {
                 client.get(&path(client, &discussion).await?).await?.data().await?
             }
-            Discussion::Decide { discussion, decision, reason } => {
+            Discussion::Decide { discussion, decision, reason, yes } => {
                 let id = resolve_id(client, &DISCUSSIONS, &discussion).await?;
-                let decision = parse_decision(&offered_options(client, &id).await, &decision)?;
+                let waiting = find_waiting(client, &id).await;
+                let options = waiting.as_ref().map_or(&[][..], |item| &item.options);
+                let decision = parse_decision(options, &decision)?;
+                // The server says of one that does not wait why it cannot be decided.
+                if let (LAST, Some(item), false) = (discussion.as_str(), &waiting, yes) {
+                    let outcome = decision.as_str().map_or_else(|| decision.to_string(), str::to_owned);
+                    confirm_final_of_last(&describe_decision(&outcome, &item.title), &id)?;
+                }
                 let body = DecideDiscussion { decision, reason };
                 let path = format!("/api/coordination/discussions/{}/decide", encode(&id));
                 let decided: Received<DiscussionView> = client.post(&path, &body).await?.data().await?;
@@ -89,12 +102,21 @@ impl Discussion {
     }
 }
 
-/// What a discussion that waits for a person offers. It is read from the inbox, because whoever may decide may be unable to
-/// read the discussion. Empty if it does not wait: the server says why it cannot be decided.
+/// A discussion that waits for a person; `None` if it does not wait. It is read from the inbox, because whoever may decide
+/// may be unable to read the discussion.
+async fn find_waiting(client: &Client, id: &str) -> Option<Received<EscalatedItemView>> {
+    client.get(&format!("/api/approvals/{}", encode(id))).await.ok()?.data().await.ok()
+}
+
+/// What a discussion that waits for a person offers. Empty if it does not wait: the server says why it cannot be decided.
 pub async fn offered_options(client: &Client, id: &str) -> Vec<String> {
-    let Ok(response) = client.get(&format!("/api/approvals/{}", encode(id))).await else { return Vec::new() };
-    let item: Result<Received<EscalatedItemView>> = response.data().await;
-    item.map(|item| item.options.clone()).unwrap_or_default()
+    find_waiting(client, id).await.map(|item| item.options.clone()).unwrap_or_default()
+}
+
+/// What a decision does, in words. `outcome` and `title` may be those of a model.
+pub fn describe_decision(outcome: &str, title: &str) -> String {
+    let [outcome, title] = [outcome, title].map(|text| first_line(text, MAX_ASKED_CHARS));
+    format!("decide on \"{outcome}\" in the discussion \"{title}\"")
 }
 
 /// The decision that a person typed: an option by its number or name, the outcome in words, or a JSON object.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    chat_terminal::converse,
+    chat_terminal::{converse, converse_to_end},
     common::{Home, command_output, json_of, text},
     terminal::{on_terminal, written_lines},
     write,
@@ -77,7 +77,8 @@ fn a_discussion_is_decided_with_keys_and_its_workflow_goes_on() {
 #[test]
 fn a_decided_discussion_says_how_its_workflow_goes_on_without_a_server() {
     let waits = "It waits for a server (`emergent serve`); `emergent workflow follow ";
-    for decide in [&["inbox", "approve", "last", "--yes"][..], &["discussion", "decide", "last", "APPROVED"]]
+    for decide in
+        [&["inbox", "approve", "last", "--yes"][..], &["discussion", "decide", "last", "APPROVED", "--yes"]]
     {
         let home = home_with_escalated_workflow();
         let decided = home.run(decide);
@@ -91,6 +92,18 @@ fn a_decided_discussion_says_how_its_workflow_goes_on_without_a_server() {
         "it is cancelled: {}",
         text(&denied.stderr)
     );
+}
+
+#[test]
+fn last_decides_a_discussion_only_if_the_person_says_yes() {
+    let home = home_with_escalated_workflow();
+    let decide = ["discussion", "decide", "last", "APPROVED"];
+    let question = "decide on \"APPROVED\" in the discussion";
+    let declined = converse_to_end(&home, &decide, &[(question, "n\r"), ("Nothing was changed.", "")]);
+    assert_eq!(declined.status.code(), Some(1), "{}", text(&declined.stdout));
+    assert_eq!(kinds(&home), ["discussion"], "it waits still");
+    converse(&home, &decide, &[(question, "y\r"), ("decided by a person", "")]);
+    assert!(kinds(&home).is_empty());
 }
 
 /// A folder with a workflow whose task failed.

@@ -214,8 +214,7 @@ impl Deciding<'_> {
                     }
                     (Self::Deny, _) => "cancel the workflow of the discussion".to_owned(),
                     (Self::Answer(answer), _) => {
-                        let outcome = first_line(&option_of(&item.options, answer), TITLE_CHARS);
-                        format!("decide on \"{outcome}\" in the discussion")
+                        return discussion::describe_decision(&option_of(&item.options, answer), &item.title);
                     }
                 };
                 format!("{verb} \"{}\"", first_line(&item.title, TITLE_CHARS))
@@ -251,18 +250,11 @@ async fn load_to_decide(
         output::print_notice(&what);
         return Ok(item);
     }
-    match (confirm::ask(&format!("{what}?"))?, &*item) {
-        (Some(false), _) => Err(Error::Declined),
-        (None, InboxDetailView::Escalated(item)) => Err(Error::Usage(format!(
-            "this would {what}: name it by its id, {}, because `last` may be another by now, or add --yes",
-            item.id
-        ))),
-        (Some(true), _) => Ok(item),
-        (None, InboxDetailView::Request(_)) => {
-            output::print_notice(&what);
-            Ok(item)
-        }
+    match &*item {
+        InboxDetailView::Escalated(escalated) => confirm::confirm_final_of_last(&what, escalated.id)?,
+        InboxDetailView::Request(_) => confirm::ask_about_last(reference, yes, &what)?,
     }
+    Ok(item)
 }
 
 fn decision(decision: Choice, reason: Option<String>) -> DecideApproval {
