@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     io::{IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use console::measure_text_width;
@@ -28,6 +29,9 @@ const FACT_INDENT: usize = 2;
 /// The smallest size that a terminal is taken to have; some report none.
 const MIN_ROWS: usize = 4;
 pub const MIN_COLUMNS: usize = 20;
+
+/// Whether lines that are no JSON are printed to standard error.
+static HAS_TEXTS_ON_STDERR: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct OutputFlags {
@@ -92,20 +96,34 @@ pub fn text_writer() -> Box<dyn Write> {
     if out.is_terminal() { Box::new(PrintableWriter::new(out.lock())) } else { Box::new(out.lock()) }
 }
 
+/// From now on, standard output has only JSON, for a program that reads each line of it: texts for people are printed to
+/// standard error.
+pub fn print_only_json_on_stdout() {
+    HAS_TEXTS_ON_STDERR.store(true, Ordering::Relaxed);
+}
+
 /// Prints a line. When the reader has ended (`| head`), `main` exits quietly on the error.
 pub fn print_line(text: &str) -> Result<()> {
+    if HAS_TEXTS_ON_STDERR.load(Ordering::Relaxed) {
+        print_notice(text);
+        return Ok(());
+    }
+    print_stdout_line(text)
+}
+
+fn print_stdout_line(text: &str) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{}", for_output(text)).map_err(Error::Io)
 }
 
 pub fn print_json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Unexpected(error.to_string()))?;
-    print_line(&printable_json(&text))
+    print_stdout_line(&printable_json(&text))
 }
 
 /// Prints JSON in one line.
 pub fn print_json_line(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string(value).map_err(|error| Error::Unexpected(error.to_string()))?;
-    print_line(&printable_json(&text))
+    print_stdout_line(&printable_json(&text))
 }
 
 /// Prints a table. On a terminal it fits the width, with short ids, and says so if it is empty; elsewhere every

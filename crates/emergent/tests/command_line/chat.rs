@@ -88,6 +88,25 @@ fn a_question_in_a_script_prints_the_answer_and_nothing_else() {
 }
 
 #[test]
+fn with_json_standard_output_has_only_lines_of_json_whatever_the_commands_print() {
+    let home = home_with_talker();
+    let input = "/help\nHello\n/agents\n/history\n/open\n/follow\n/stop\n/new\nAgain\n";
+    let output = run_with_input(&home, &["chat", "--agent", "talker", "--json"], input);
+    let texts = text(&output.stderr);
+    let answers: Vec<Value> = command_output(output)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let contents: Vec<&str> = answers.iter().filter_map(|answer| answer["content"].as_str()).collect();
+    assert_eq!(contents, ["You said: Hello", "You said: Again"]);
+    for part in
+        ["/agents", "* talker", "You said: Hello", "No answer is being written.", "A new conversation"]
+    {
+        assert!(texts.contains(part), "{part}: {texts}");
+    }
+}
+
+#[test]
 fn a_script_without_a_message_is_told_so() {
     let home = home_with_talker();
     for input in ["", "\n \n"] {

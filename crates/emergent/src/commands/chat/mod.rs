@@ -98,6 +98,9 @@ impl Chat {
         if as_json && message.is_none() && is_terminal {
             return Err(Error::Usage("--json needs a message: `emergent chat MESSAGE --json`".to_owned()));
         }
+        if as_json {
+            output::print_only_json_on_stdout();
+        }
         let target = self.target(client).await?;
         // On a data folder, this process drives the runs of the answers.
         let driver = client.drive_runs();
