@@ -19,6 +19,11 @@ impl FileFields {
         Self { renamed: Vec::new(), has_camel_case: false }
     }
 
+    /// Whether no file was read that names fields.
+    pub fn is_empty(&self) -> bool {
+        self.renamed.is_empty() && !self.has_camel_case
+    }
+
     /// Adds the names of the fields of a file. The content of `config` and of schemas is not renamed.
     pub fn add(&mut self, content: &Value) {
         match content {

@@ -19,6 +19,8 @@ use crate::{
 
 /// The flags that this process was given on the command line; empty in tests.
 static FLAGS: Mutex<Vec<GivenFlag>> = Mutex::new(Vec::new());
+/// The flags that this command has, given or not; empty in tests.
+static KNOWN_FLAGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// The names of fields in the files that this process has read.
 static FILE_FIELDS: Mutex<FileFields> = Mutex::new(FileFields::new());
 /// The file that the request is read from.
@@ -30,21 +32,33 @@ static REHEARSALS: Mutex<Option<String>> = Mutex::new(None);
 static WITHOUT_SERVER: Mutex<bool> = Mutex::new(false);
 
 /// The fields whose flag has another name. All others have the name of their flag: `maxSteps` is `--max-steps`.
-const OTHER_NAMES: [(&str, &str); 15] = [
+const OTHER_NAMES: [(&str, &str); 27] = [
+    ("agentDefinitionId", "agent"),
+    ("agentId", "agent"),
+    ("assignedAgent", "agent"),
+    ("conversationId", "conversation"),
+    ("discussions.phases", "discussion-phase"),
     ("discussions.kind", "discussion-kind"),
     ("discussions.quorum", "discussion-quorum"),
     ("discussions.rounds", "discussion-rounds"),
     ("discussions.threshold", "discussion-threshold"),
     ("documentId", "document"),
+    ("editedInput", "input"),
+    ("filters", "where"),
     ("group.relationship", "group"),
     ("labels", "label"),
     ("maxDepth", "depth"),
     ("pinPolicy", "pin"),
+    ("query.filters", "where"),
+    ("query.labels", "label"),
     ("relationshipTypes", "type"),
     ("rootTaskId", "root"),
+    ("selectionRules", "selection-rule"),
+    ("taskId", "task"),
     ("taskIds", "task"),
     ("timeoutSeconds", "timeout"),
     ("types", "type"),
+    ("webhook.url", "webhook"),
     ("workflowId", "workflow"),
 ];
 
@@ -82,6 +96,7 @@ struct GivenFlag {
 /// Remembers the flags of this process for later messages.
 pub fn set_flags(command: &Command, matches: &ArgMatches) {
     *FLAGS.lock() = given_flags(command, matches);
+    *KNOWN_FLAGS.lock() = known_flags(command, matches);
 }
 
 /// Remembers how a file writes the names of its fields, for messages about them.
@@ -91,9 +106,7 @@ pub fn remember_fields(content: &serde_json::Value) {
 
 /// Remembers the file that the request is read from, for messages about what it has. Standard input has no name.
 pub fn remember_file(path: &Path) {
-    if path.as_os_str() != "-" {
-        *FILE.lock() = Some(path.display().to_string());
-    }
+    *FILE.lock() = (path.as_os_str() != "-").then(|| path.display().to_string());
 }
 
 /// The message about a request that is refused for what it has. It names the file of the request, unless a flag is meant.
@@ -130,6 +143,9 @@ pub fn translate(message: &str) -> String {
     };
     let message = name_file_fields(&name_flags(message, &FLAGS.lock()), &FILE_FIELDS.lock());
     let message = name_commands(&explain_booleans(&message));
+    // A file has the names of the API, or its own.
+    let has_file = FILE.lock().is_some() || !FILE_FIELDS.lock().is_empty();
+    let message = if has_file { message } else { name_known_flags(&message, &KNOWN_FLAGS.lock()) };
     match &*REHEARSALS.lock() {
         Some(folders) if message.contains(UNKNOWN_SCRIPT) => {
             name_rehearsals(&message, folders, &script_names(folders))
@@ -252,6 +268,41 @@ fn given_flags(command: &Command, matches: &ArgMatches) -> Vec<GivenFlag> {
     flags.map(|(name, id)| GivenFlag { name: name.to_owned(), values: values(id) }).collect()
 }
 
+/// The long names of the flags of the subcommand that was called.
+fn known_flags(command: &Command, matches: &ArgMatches) -> Vec<String> {
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(command) = command.find_subcommand(name)
+    {
+        return known_flags(command, matches);
+    }
+    command.get_arguments().filter_map(|flag| flag.get_long().map(str::to_owned)).collect()
+}
+
+/// Replaces fields that a message names anywhere, such as the one to give instead, by the flags that set them. Only names
+/// that look like fields of the API (`maxCostUsd`) count: others may be what somebody typed.
+fn name_known_flags(message: &str, flags: &[String]) -> String {
+    let parts: Vec<&str> = message.split('`').collect();
+    // Without a backtick at the end of each quotation, it is not known what is quoted.
+    if parts.len().is_multiple_of(2) {
+        return message.to_owned();
+    }
+    let is_field = |part: &str| {
+        part.starts_with(|letter: char| letter.is_ascii_lowercase())
+            && part.chars().any(|letter| letter.is_ascii_uppercase())
+            && part.chars().all(|letter| letter.is_ascii_alphabetic())
+    };
+    let named = parts.iter().enumerate().map(|(index, part)| {
+        let is_quoted = index % 2 == 1;
+        let flag = || names_of_field(part).into_iter().find(|name| flags.contains(name));
+        match is_quoted.then(flag).flatten().filter(|_| is_field(part)) {
+            Some(flag) => format!("--{flag}"),
+            None if is_quoted => format!("`{part}`"),
+            None => (*part).to_owned(),
+        }
+    });
+    named.collect()
+}
+
 /// Replaces the fields that a message begins a line with by the flags that set them, and adds the word that was probably
 /// meant. Other fields, such as those of a file, stay.
 fn name_flags(message: &str, flags: &[GivenFlag]) -> String {
@@ -285,19 +336,21 @@ fn nearest_word(message: &str, values: &[String]) -> String {
     suggestions.find(|suggestion| !suggestion.is_empty()).unwrap_or_default()
 }
 
-/// The long names that the flag of a field may have.
+/// The long names that the flag of a field may have. A flag that is given several times has another name than the list of
+/// its values: `labels[1]` is `--label`.
 fn names_of_field(field: &str) -> Vec<String> {
-    let other = OTHER_NAMES.iter().find(|(name, _)| *name == field);
+    let list = field.split('[').next().unwrap_or(field);
+    let other = OTHER_NAMES.iter().find(|(name, _)| *name == list);
     other.map(|(_, flag)| (*flag).to_owned()).into_iter().chain([with_hyphens(field)]).collect()
 }
 
-/// The name of a field as that of a flag: `maxSteps` is `max-steps`.
+/// The name of a field as that of a flag: `maxSteps` and `max_steps` are `max-steps`.
 fn with_hyphens(field: &str) -> String {
     field.chars().fold(String::new(), |mut flag, letter| {
         if letter.is_ascii_uppercase() {
             flag.push('-');
         }
-        flag.push(letter.to_ascii_lowercase());
+        flag.push(if letter == '_' { '-' } else { letter.to_ascii_lowercase() });
         flag
     })
 }
@@ -354,6 +407,31 @@ mod tests {
         );
         check("`timeoutSeconds`: must be 1 to 86400", "`timeoutSeconds`: must be 1 to 86400");
         check("there is no `depth`: really", "there is no `depth`: really");
+    }
+
+    #[test]
+    fn a_field_is_named_by_its_flag_also_in_a_list_and_with_underscores() {
+        let flags = ["label", "selection-rule", "max-concurrent", "where"].map(|name| flag(name, &[]));
+        let check = |message, expected| assert_eq!(name_flags(message, &flags), expected);
+        check("`labels[1]`: is empty", "--label: is empty");
+        check("`selectionRules[0].agent`: there is none", "--selection-rule: there is none");
+        check("`max_concurrent`: must be 1 to 1000", "--max-concurrent: must be 1 to 1000");
+        check("`query.filters[0].path`: is empty", "--where: is empty");
+    }
+
+    #[test]
+    fn a_field_to_give_instead_is_named_by_its_flag_where_the_command_has_one() {
+        let flags = ["task", "root", "max-total-tokens", "as-of"].map(str::to_owned);
+        let check = |message, expected| assert_eq!(name_known_flags(message, &flags), expected);
+        check(
+            "is required, or `tasks`, or tasks of the graph as `taskIds`, `rootTaskId` or `query`",
+            "is required, or `tasks`, or tasks of the graph as --task, --root or `query`",
+        );
+        check("limit its tokens instead (`maxTotalTokens`)", "limit its tokens instead (--max-total-tokens)");
+        check("must be absent with `asOf`", "must be absent with --as-of");
+        check("`maxCostUsd`: is for another command", "`maxCostUsd`: is for another command");
+        check("there is no agent `task`", "there is no agent `task`");
+        check("an `asOf without its end", "an `asOf without its end");
     }
 
     #[test]

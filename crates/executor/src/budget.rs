@@ -347,10 +347,15 @@ fn name_and_remedy(kind: BudgetKind, limit: Limit, agent: &str) -> (String, Stri
                 flags("--usd", "--tokens")
             ),
         ),
-        BudgetKind::Run(_) => (
-            "the limit of the run".to_owned(),
-            "start it again with a higher limit (`maxCostUsd`, `maxTotalTokens`)".to_owned(),
-        ),
+        BudgetKind::Run(_) => {
+            // The error of a run is read in the terminal and by programs.
+            let names = [
+                limit.microusd.map(|_| "`maxCostUsd`, `--max-cost-usd`"),
+                limit.tokens.map(|_| "`maxTotalTokens`, `--max-total-tokens`"),
+            ];
+            let names = names.into_iter().flatten().collect::<Vec<_>>().join("; ");
+            ("the limit of the run".to_owned(), format!("start it again with a higher limit ({names})"))
+        }
     }
 }
 

@@ -211,6 +211,7 @@ fn a_refusal_says_what_is_needed_and_what_is_left_of_which_limit_and_what_to_do(
     assert_eq!(
         refusal_message(BudgetKind::Run(0), both, spent, "writer", needed),
         "the next call needed at least $0.000009 and 627 tokens, and $0.000111 and 0 tokens were left of the limit of \
-         the run ($0.00012 and 9 tokens); start it again with a higher limit (`maxCostUsd`, `maxTotalTokens`)"
+         the run ($0.00012 and 9 tokens); start it again with a higher limit (`maxCostUsd`, `--max-cost-usd`; \
+         `maxTotalTokens`, `--max-total-tokens`)"
     );
 }

@@ -34,7 +34,7 @@ pub(crate) fn check_cost_limit(
         _ => Invalid::new(
             "maxCostUsd",
             format!(
-                "{limits_nothing}; limit its tokens instead (`maxTotalTokens`, `--max-total-tokens`), or give the model a \
+                "{limits_nothing}; limit its tokens instead (`maxTotalTokens`), or give the model a \
                  price in the file of `EMERGENT_MODEL_PRICES`"
             ),
         ),
