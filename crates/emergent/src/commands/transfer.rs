@@ -155,11 +155,24 @@ fn print_summary(progress: &ImportView, errors: &[LineErrorView]) -> Result<()> 
     for error in errors {
         output::print_text(&format!("  line {}: {}", error.line, error.message))?;
     }
-    // A file in another format, such as CSV or a list, is wrong from its first line on.
-    if errors.first().is_some_and(|error| error.line == 1) {
-        output::print_text(&format!("The file has to be NDJSON, an object of JSON in each line: {FORMAT}"))?;
+    match errors.first().and_then(format_hint) {
+        Some(hint) => output::print_text(&format!("{hint}: {FORMAT}")),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// What the lines of the file have to be, if the error of its first line is about that. A file in another format, such as
+/// CSV or a list, is wrong from its first line on. `None` if the line has the right form and something else is wrong.
+fn format_hint(error: &LineErrorView) -> Option<&'static str> {
+    let begins_with = |begins: &[&str]| begins.iter().any(|begin| error.message.starts_with(begin));
+    if error.line != 1 || error.field.is_some() {
+        return None;
+    }
+    if begins_with(&["is not JSON", "is not UTF-8", "is a list", "invalid type: "]) {
+        return Some("The file has to be NDJSON, an object of JSON in each line");
+    }
+    begins_with(&["missing field `", "unknown field `", "unknown variant `"])
+        .then_some("A line looks like this")
 }
 
 /// A line of the response to an import.

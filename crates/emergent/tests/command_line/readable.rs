@@ -121,6 +121,11 @@ fn a_dry_run_says_of_each_file_what_is_wrong() {
     let told = failed(&tried);
     assert!(told.contains("`broken.yaml` cannot be read"), "{told}");
     assert!(told.contains("`wrong.yaml`: ") && told.contains("no_such_tool"), "{told}");
+    assert_eq!((told.matches("wrong.yaml").count(), told.matches("right.yaml").count()), (1, 0), "{told}");
+    let alone = failed(&home.run(&["agent", "apply", "--dry-run", "wrong.yaml"]));
+    assert_eq!(alone.matches("wrong.yaml").count(), 1, "{alone}");
+    let applied = failed(&home.run(&["agent", "apply", "wrong.yaml", "right.yaml"]));
+    assert!(applied.contains("`wrong.yaml`: ") && !applied.contains("right.yaml"), "{applied}");
     assert!(told.contains("2 of 3 files cannot be applied"), "{told}");
     assert!(text(&tried.stdout).contains("second would be created (version 1)\n"), "{}", text(&tried.stdout));
 }
@@ -159,6 +164,31 @@ fn an_import_of_another_format_names_the_one_that_is_read() {
         let said = text(&imported.stdout);
         assert!(said.contains("NDJSON") && said.contains(r#"{"kind":"object","type":"Person""#), "{said}");
     }
+}
+
+#[test]
+fn an_import_whose_lines_have_the_right_form_is_not_told_which_one_to_have() {
+    let home = home_with_agent();
+    let import = |content: &str| {
+        write(&home, "people.ndjson", content);
+        let imported = home.run(&["graph", "import", "people.ndjson"]);
+        assert!(!imported.status.success());
+        text(&imported.stdout)
+    };
+    for line in [
+        json!({ "kind": "object", "type": "bad type", "key": "ada" }),
+        json!({ "kind": "object", "type": "Person", "key": "ada", "weight": 1 }),
+        json!({ "kind": "relationship", "type": "knows", "from": { "type": "Person", "key": "x" },
+                "to": { "type": "Person", "key": "y" } }),
+    ] {
+        let said = import(&line.to_string());
+        assert!(
+            said.contains("  line 1: ") && !said.contains("NDJSON") && !said.contains("looks like"),
+            "{said}"
+        );
+    }
+    let said = import(r#"{"type":"Person","key":"ada"}"#);
+    assert!(said.contains("A line looks like this: ") && !said.contains("NDJSON"), "{said}");
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub async fn apply(client: &Client, files: &[PathBuf], dry_run: bool, as_json: b
     let models = if as_json { None } else { usable_models(client).await };
     let (mut applied, mut failed) = (Vec::new(), 0);
     for (file, read) in definitions {
+        // The file that was read last is another one.
+        messages::remember_file(file);
         let one = match read {
             Ok((name, definition)) => apply_one(client, &name, &definition, dry_run)
                 .await
@@ -74,9 +76,10 @@ fn read_named(file: &Path) -> Result<(String, Map<String, Value>)> {
     Ok((definition::name(&definition, file)?.to_owned(), definition))
 }
 
-/// An error of the server about the definition of a file.
+/// An error of the server about the definition of a file. Some name the file already.
 fn in_file(file: &Path, error: &Error) -> Error {
-    Error::Usage(format!("`{}`: {}", file.display(), error.describe()))
+    let (named, text) = (format!("`{}`: ", file.display()), error.describe());
+    Error::Usage(if text.starts_with(&named) { text } else { format!("{named}{text}") })
 }
 
 async fn print_applied(
