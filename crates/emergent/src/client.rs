@@ -7,7 +7,7 @@ mod requests;
 mod token_source;
 mod transport;
 
-use std::{io::IsTerminal, time::Duration};
+use std::time::Duration;
 
 use axum::{body::Body, http};
 use bytes::Bytes;
@@ -120,9 +120,16 @@ impl Client {
             return Err(Error::NoData { path, start: hints::local_command("serve") });
         }
         let client = Self::local(&settings, flags.token.clone(), project).await?;
-        // Whoever sits in the wrong folder sees it at once. A script gets no line that only the first call writes.
-        if is_new && client.is_sole_driver() && std::io::stderr().is_terminal() {
-            output::print_notice(&format!("a new data folder `{}` was made", settings.data_dir.display()));
+        // Whoever sits in the wrong folder, or starts a script there, sees it at once.
+        if is_new && client.is_sole_driver() {
+            let place = match std::env::current_dir() {
+                Ok(folder) if settings.data_dir.is_relative() => format!(" in {}", folder.display()),
+                _ => String::new(),
+            };
+            output::print_notice(&format!(
+                "a new data folder `{}` was made{place}; --data-dir names another one",
+                settings.data_dir.display()
+            ));
         }
         Ok(client)
     }

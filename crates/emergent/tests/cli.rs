@@ -417,6 +417,8 @@ fn a_reader_that_leaves_is_no_error() {
 #[test]
 fn progress_and_colour_are_for_terminals() {
     let home = home();
+    // The first command says that it makes the data folder.
+    command_output(home.run(&["project", "create", "other"]));
     let output = home.run(&["graph", "import", "graph.ndjson"]);
     assert_eq!(text(&output.stderr), "");
     assert!(!command_output(output).contains('\x1b'));

@@ -296,3 +296,19 @@ fn what_cannot_be_written_makes_no_data_folder() {
     let shown = command_output(on_terminal(&home, (24, 80), "", &["object", "create", "Person", "ada"]));
     assert!(shown.contains("a new data folder `data` was made"), "{shown}");
 }
+
+#[test]
+fn a_command_that_makes_a_data_folder_says_where_also_in_a_script() {
+    let home = Home::sqlite();
+    let create = |folder: &str, key: &str| {
+        let output = home.run(&["object", "create", "Person", key, "--data-dir", folder]);
+        let notice = text(&output.stderr);
+        (command_output(output), notice)
+    };
+    let (created, notice) = create("elsewhere", "ada");
+    assert!(!created.contains("data folder"), "{created}");
+    let folder = home.folder().canonicalize().expect("a folder");
+    assert!(notice.contains("a new data folder `elsewhere` was made in "), "{notice}");
+    assert!(notice.contains(&*folder.to_string_lossy()) && notice.contains("--data-dir"), "{notice}");
+    assert_eq!(create("elsewhere", "mary").1, "", "it is there");
+}
