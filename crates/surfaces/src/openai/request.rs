@@ -328,6 +328,9 @@ mod tests {
         };
         check(json!({ "tools": [{ "type": "function" }] }), "tools[0].function");
         check(json!({ "functions": [{ "name": "f" }] }), "functions");
+        // Without a tool, none can be called.
+        check(json!({ "tools": [], "tool_choice": "required" }), "tool_choice");
+        check(json!({ "tool_choice": "required" }), "tool_choice");
         check(json!({ "n": 2 }), "n");
         check(json!({ "response_format": { "type": "grammar" } }), "response_format.type");
         check(json!({ "modalities": ["text", "audio"] }), "modalities");
@@ -385,6 +388,16 @@ mod tests {
         let known = json!({ "messages": hi, "temperature": 0.5, "max_tokens": 5, "stop": ["x"], "tools": [],
             "tool_choice": "none", "response_format": { "type": "text" }, "n": 1, "seed": null, "user": "u" });
         assert_eq!(start(known).unwrap().input, "Hi.");
+        // Clients without tools send empty lists, which ask for nothing.
+        for lists in
+            [json!({ "functions": [] }), json!({ "tools": [], "functions": [], "tool_choice": "auto" })]
+        {
+            let mut body = json!({ "messages": hi });
+            for (name, value) in lists.as_object().unwrap() {
+                body[name] = value.clone();
+            }
+            assert_eq!(start(body).unwrap().client_tools, [], "{lists}");
+        }
         let unknown = start(json!({ "messages": hi, "temprature": 1 })).unwrap_err();
         assert!(unknown.contains("temprature"), "{unknown}");
     }

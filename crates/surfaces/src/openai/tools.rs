@@ -57,11 +57,9 @@ pub struct FunctionCall {
     pub arguments: String,
 }
 
-/// Returns the tools that a request offers. `tool_choice` may be `auto` or `none`.
+/// Returns the tools that a request offers. An empty list offers none, as an absent one does. `tool_choice` may be `auto`
+/// or `none`.
 pub(super) fn client_tools(tools: &[Tool], tool_choice: Option<&Value>) -> Result<Vec<ClientTool>, Invalid> {
-    if tools.is_empty() {
-        return Ok(Vec::new());
-    }
     let mut client_tools = Vec::with_capacity(tools.len().min(client_tool::MAX_CLIENT_TOOLS + 1));
     for (index, tool) in tools.iter().enumerate().take(client_tool::MAX_CLIENT_TOOLS + 1) {
         if tool.kind != "function" {
