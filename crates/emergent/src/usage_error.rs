@@ -51,6 +51,9 @@ const OTHER_WAYS: [(&str, &str); 3] = [
     ("run resume", "for many runs, use --all-matching with conditions, such as --status paused"),
     ("mcp-server accept", "for every tool of the server that is held back, use --all"),
 ];
+/// What other programs take as flags to add an MCP server.
+const SERVER_FIELDS: [&str; 9] =
+    ["--args", "--command", "--env", "--header", "--headers", "--name", "--transport", "--type", "--url"];
 /// How the parser begins a tip of its own.
 const TIP: &str = "tip:";
 
@@ -104,6 +107,12 @@ fn tip(root: &Command, arguments: &[String], error: &clap::Error) -> Option<Stri
         }
         ErrorKind::UnknownArgument => {
             let unexpected = word(ContextKind::InvalidArg)?;
+            if words.path == "mcp-server add" && SERVER_FIELDS.iter().any(|field| unexpected == *field) {
+                let help = "`emergent mcp-server add --help` shows such files";
+                return Some(format!(
+                    "a server is described in a file, with `transport`, `command` or `url`: {help}"
+                ));
+            }
             match unexpected.strip_prefix('-') {
                 Some(rest) if rest.parse::<f64>().is_ok() => {
                     // Elsewhere the number may be a text, and the parser says how to pass it.
@@ -200,6 +209,14 @@ mod tests {
             ("dispatch words --task build", None),
         ] {
             assert_eq!(tip_for(line).as_deref(), tip, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_described_by_flags_is_answered_with_the_file_that_describes_it() {
+        for line in ["mcp-server add files --command npx", "mcp-server add --transport stdio files"] {
+            let tip = tip_for(line).unwrap();
+            assert!(tip.contains("described in a file") && tip.contains("mcp-server add --help"), "{tip}");
         }
     }
 

@@ -81,7 +81,10 @@ async fn a_server_is_added_used_and_removed_on_a_data_folder() {
     assert!(!stale.status.success() && String::from_utf8_lossy(&stale.stderr).contains("another definition"));
     let digest = tools[0]["digest"].as_str().unwrap();
     let accepted = home.run(&["mcp-server", "accept", "stories", "tell", "--digest", &digest[..12]]);
-    assert!(command_output(accepted).contains("accepted as it is now: Tells."));
+    let accepted = command_output(accepted);
+    assert!(accepted.contains("accepted as it is now: Tells."), "{accepted}");
+    let next = "Runs that start from now on can use it, if `tools` of their agent names it (`stories.tell`, or `stories.*`)";
+    assert!(accepted.contains(next) && accepted.contains("emergent agent edit AGENT"), "{accepted}");
     let shown =
         command_output(home.run(&["mcp-server", "set", "stories", "--timeout", "5", "--trust", "true"]));
     assert!(
@@ -156,6 +159,21 @@ async fn a_server_that_is_killed_leaves_no_program_behind() {
     assert_eq!(processes(tag), 2 * PROCESSES_PER_PROGRAM, "kept");
     server.kill();
     none_left(tag).await;
+}
+
+#[test]
+fn a_program_without_a_command_is_told_what_to_name() {
+    let home = Home::sqlite();
+    let add = |spec: Value| {
+        std::fs::write(home.folder().join("server.json"), spec.to_string()).expect("a file");
+        let output = home.run(&["mcp-server", "add", "server.json"]);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let told = add(json!({ "name": "files", "transport": "stdio" }));
+    assert!(told.contains("`command`: is required for `stdio` servers: the program to start"), "{told}");
+    let told = add(json!({ "name": "files", "transport": "http" }));
+    assert!(told.contains("`url`: is required for `http` servers: the address"), "{told}");
 }
 
 #[test]

@@ -111,10 +111,17 @@ pub(crate) fn new_server(body: CreateMcpServer) -> Result<NewServer, Invalid> {
     for (field, _) in disallowed.iter().filter(|(_, is_present)| *is_present) {
         problems.push(Problem::new(*field, format!("is not for `{}` servers", body.transport)));
     }
-    let (required, is_missing) =
-        if is_program { ("command", body.command.is_none()) } else { ("url", body.url.is_none()) };
+    let (required, is_missing, what) = match is_program {
+        true => (
+            "command",
+            body.command.is_none(),
+            "the program to start, such as `npx`, with its arguments in `args`",
+        ),
+        false => ("url", body.url.is_none(), "the address of the server"),
+    };
     if is_missing {
-        problems.push(Problem::new(required, format!("is required for `{}` servers", body.transport)));
+        let reason = format!("is required for `{}` servers: {what}", body.transport);
+        problems.push(Problem::new(required, reason));
     }
     Invalid::if_any(problems)?;
     let (url, headers) = (body.url.unwrap_or_default(), body.headers.unwrap_or_default());

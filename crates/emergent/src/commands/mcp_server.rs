@@ -283,7 +283,14 @@ async fn accept_tools(
         [one] if as_json => output::print_json(one),
         _ if as_json => output::print_json(&accepted),
         [] => output::print_line(&format!("{} has no tools that are held back", server.name)),
-        _ => Ok(()),
+        [first, ..] => output::print_dim(&format!(
+            "Runs that start from now on can use {}, if `tools` of their agent names {} (`{}`, or `{}.*`): `{}` changes it",
+            if accepted.len() == 1 { "it" } else { "them" },
+            if accepted.len() == 1 { "it" } else { "each" },
+            first.qualified_name,
+            server.name,
+            hints::command("agent edit AGENT")
+        )),
     }
 }
 
