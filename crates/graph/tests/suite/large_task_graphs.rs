@@ -7,7 +7,7 @@ use emergent_domain::{
 };
 use emergent_graph::{Error, Result};
 use emergent_store::{projects, relationships, tasks::MAX_FOLLOWED_BLOCKS};
-use emergent_testkit::{TestDb, both_engines};
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
 use crate::support::{Harness, edge, map, new, problem};
