@@ -48,6 +48,9 @@ fn json(output: Output) -> Value {
 fn failed(output: &Output) -> String {
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
+    // The first command of a folder says before that it made one.
+    let lines: Vec<&str> = err.lines().filter(|line| !line.starts_with("a new data folder ")).collect();
+    let err = lines.join("\n");
     assert!(err.starts_with("error: ") && err.trim_end().lines().count() == 1, "{err:?}");
     err.trim_end().to_owned()
 }

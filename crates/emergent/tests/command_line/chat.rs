@@ -98,7 +98,8 @@ fn with_json_standard_output_has_only_lines_of_json_whatever_the_commands_print(
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect();
     let contents: Vec<&str> = answers.iter().filter_map(|answer| answer["content"].as_str()).collect();
-    assert_eq!(contents, ["You said: Hello", "You said: Again"]);
+    // `/follow` repeats the newest answer.
+    assert_eq!(contents, ["You said: Hello", "You said: Hello", "You said: Again"]);
     for part in
         ["/agents", "* talker", "You said: Hello", "No answer is being written.", "A new conversation"]
     {
