@@ -255,14 +255,14 @@ fn a_start_names_the_setting_that_is_to_blame() {
     let home = Home::sqlite()
         .with("EMERGENT_TLS_CERT", certificate.to_str().expect("a path"))
         .with("EMERGENT_TLS_KEY", "no-such-key.pem");
-    let told = refused(&home, &["serve", "--listen", "127.0.0.1:0"]);
+    let told = refused(&home, &[]);
     assert!(told.contains("`EMERGENT_TLS_KEY` cannot be used"), "{told}");
     assert!(
         told.contains("the private key in `no-such-key.pem`") && !told.contains("EMERGENT_TLS_CERT"),
         "{told}"
     );
     let home = Home::sqlite().with("EMERGENT_STDIO_PROGRAMS", "uvx mcp-server-time; npx ** --verbose");
-    let told = refused(&home, &["serve", "--listen", "127.0.0.1:0"]);
+    let told = refused(&home, &[]);
     assert!(
         told.contains("`EMERGENT_STDIO_PROGRAMS` cannot be used: in `npx ** --verbose`: `**` stands for"),
         "{told}"
