@@ -92,23 +92,21 @@ both_engines! {
         let spends = |tokens: u64| {
             says("So far.").with_usage(Usage { input: tokens, output: 500, ..Usage::default() })
         };
-        let flows = [
-            (FlowType::Sequential, vec!["helper".to_owned(), "helper".to_owned()]),
-            (FlowType::Loop, vec!["helper".to_owned()]),
-        ];
-        for (flow_type, agents) in flows {
-            // The limit ends the first part, or does not let the second one start.
-            for script in [vec![look(1), look(2), look(3), says("So far.")], vec![spends(20_000), says("Never asked.")]] {
-                let harness = Harness::open(&db, ScriptedModel::default().agent("helper", script)).await;
-                harness.agent(brief(with_tools("helper", &["entities_query"]))).await;
-                let until = (flow_type == FlowType::Loop).then(|| Until::Text("never".into()));
-                let config = FlowConfig { agents: agents.clone(), until, ..FlowConfig::default() };
-                let flow = AgentDefinition { flow_type, flow_config: Some(config), ..agent("desk") };
-                let desk = harness.agent(flow).await;
-                let run = harness.run_with(&desk, limited(14_000)).await;
-                assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
-                harness.close().await;
-            }
+        // The limit ends the first part, or does not let the second one start.
+        let scripts = || [vec![look(1), look(2), look(3), says("So far.")], vec![spends(20_000), says("Never asked.")]];
+        let flows = [(FlowType::Sequential, 2), (FlowType::Loop, 1)];
+        let cases = flows.into_iter().flat_map(|flow| scripts().map(|script| (flow, script)));
+        for (number, ((flow_type, parts), script)) in cases.enumerate() {
+            let (helper, desk) = (format!("helper{number}"), format!("desk{number}"));
+            let harness = Harness::open(&db, ScriptedModel::default().agent(&helper, script)).await;
+            harness.agent(brief(with_tools(&helper, &["entities_query"]))).await;
+            let until = (flow_type == FlowType::Loop).then(|| Until::Text("never".into()));
+            let config = FlowConfig { agents: vec![helper; parts], until, ..FlowConfig::default() };
+            let flow = AgentDefinition { flow_type, flow_config: Some(config), ..agent(&desk) };
+            let desk = harness.agent(flow).await;
+            let run = harness.run_with(&desk, limited(14_000)).await;
+            assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
+            harness.close().await;
         }
     }
 
