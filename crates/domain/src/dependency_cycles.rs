@@ -154,7 +154,7 @@ impl Successors {
         Self { starts, ends }
     }
 
-    fn of(&self, node: usize) -> &[usize] {
+    fn list(&self, node: usize) -> &[usize] {
         &self.ends[self.starts[node]..self.starts[node + 1]]
     }
 }
@@ -181,7 +181,7 @@ fn components(count: usize, edges: &[Edge]) -> Vec<usize> {
                 seen += 1;
                 open.push(node);
             }
-            if let Some(&next) = successors.of(node).get(*taken) {
+            if let Some(&next) = successors.list(node).get(*taken) {
                 *taken += 1;
                 if order[next] == UNSEEN {
                     path.push((next, 0));
@@ -218,7 +218,7 @@ fn shortest_path(count: usize, edges: &[Edge], from: usize, to: usize) -> Vec<us
         if node == to {
             break;
         }
-        for &next in successors.of(node) {
+        for &next in successors.list(node) {
             if came_from[next].is_none() {
                 came_from[next] = Some(node);
                 waiting.push_back(next);

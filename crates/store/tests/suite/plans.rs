@@ -65,9 +65,10 @@ const LOOKUPS: &[(&str, Lookup)] = &[
         assert!(revert::objects(tx, PROJECT, run).unwrap().is_empty());
         assert!(revert::relationships(tx, PROJECT, run, &BTreeSet::new(), &[]).unwrap().is_empty());
         assert!(revert::list_hubs(tx, PROJECT, run, 1).unwrap().is_empty());
-        assert!(
-            revert::count_standing_writes(tx, PROJECT, run, &["reverted".to_owned()]).unwrap().is_empty()
-        );
+    }),
+    ("what of the writes of a run stands", |tx, _| {
+        let (run, reasons) = (RunId(PROJECT.0), ["reverted".to_owned()]);
+        assert!(revert::count_standing_writes(tx, PROJECT, run, &reasons).unwrap().is_empty());
     }),
     ("who wrote after a run", |tx, ids| {
         assert!(ids.iter().all(|id| revert::object_authors_since(tx, *id, 1).unwrap().is_empty()));

@@ -112,10 +112,13 @@ async fn a_program_sees_only_what_it_is_given_and_secrets_stay_out_of_what_it_sa
     let env = site.call("env", json!({})).await.unwrap();
     let mut env: Vec<&str> = env.as_str().unwrap().lines().collect();
     env.sort_unstable();
-    let given = ["HOME", "PATH"].map(|name| std::env::var(name).map(|value| format!("{name}={value}")));
+    let given = ["HOME", "PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
+    let given = given.map(|name| std::env::var(name).map(|value| format!("{name}={value}")));
     let given: Vec<String> = given.into_iter().flatten().collect();
     let expected = given.iter().map(String::as_str).chain(["PLAIN=value", "ROGUE_KEY=[secret ROGUE_KEY]"]);
-    assert_eq!(env, expected.collect::<Vec<_>>());
+    let mut expected: Vec<&str> = expected.collect();
+    expected.sort_unstable();
+    assert_eq!(env, expected);
     assert!(site.processes().iter().all(|line| !line.contains(secret)));
     // Nor is it kept with a tool that was given it as a description.
     let keyed = site.tool("keyed").await.unwrap();
