@@ -25,8 +25,6 @@ fn an_error_names_the_flag_that_was_typed() {
     let check_trigger = |args: &[&str], expected: &str| check(&[&trigger, args].concat(), expected);
     check_trigger(&["--max-total-tokens", "0"], "error: --max-total-tokens: must be at least 1");
     check(&["dispatch", "x", "--max-concurrent", "0"], "--max-concurrent: must be 1");
-    let deleted = ["object", "list", "--deleted", "--as-of", "1h"];
-    check(&deleted, "--deleted: must be absent with --as-of");
     check(&["embeddings", "measure", "--embeddings", "foo"], "error: --embeddings: unknown embeddings `foo`");
     let early = ["graph", "traverse", "Person/ada", "--as-of", "2020-01-01T00:00:00Z"];
     check(&early, "`Person/ada` did not exist at 2020-01-01T00:00:00Z");
