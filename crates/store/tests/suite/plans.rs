@@ -66,7 +66,7 @@ const LOOKUPS: &[(&str, Lookup)] = &[
         assert!(revert::relationships(tx, PROJECT, run, &BTreeSet::new(), &[]).unwrap().is_empty());
         assert!(revert::list_hubs(tx, PROJECT, run, 1).unwrap().is_empty());
     }),
-    ("what of the writes of a run stands", |tx, _| {
+    (STANDING_WRITES, |tx, _| {
         let (run, reasons) = (RunId(PROJECT.0), ["reverted".to_owned()]);
         assert!(revert::count_standing_writes(tx, PROJECT, run, &reasons).unwrap().is_empty());
     }),
@@ -83,9 +83,12 @@ const LOOKUPS: &[(&str, Lookup)] = &[
     ("objects_by_id", |tx, ids| drop(transfer::objects_by_id(tx, PROJECT, ids).unwrap())),
 ];
 
-/// A few for each of eight objects. Until a statement has a plan for good, its planning reads the first block of each index
-/// of its tables as well: 70 for the one that names five of them.
-const MAX_BLOCKS: i64 = 80;
+/// A few for each of eight objects.
+const MAX_BLOCKS: i64 = 8 * 8;
+/// The statement that names five tables with many indexes: until it has a plan for good, its planning reads the first block
+/// of each of them as well, which were 71 blocks.
+const MAX_BLOCKS_OF_STANDING_WRITES: i64 = 80;
+const STANDING_WRITES: &str = "what of the writes of a run stands";
 
 /// Makes every lookup for eight objects, and fails if one of them reads more than a few blocks for each.
 async fn check_lookups(db: &Db, when: &'static str) {
@@ -97,7 +100,8 @@ async fn check_lookups(db: &Db, when: &'static str) {
             Ok::<_, Error>(blocks_read(tx) - before)
         });
         let blocks = read.await.unwrap();
-        assert!(blocks <= MAX_BLOCKS, "`{name}` reads {blocks} blocks {when}");
+        let max = if *name == STANDING_WRITES { MAX_BLOCKS_OF_STANDING_WRITES } else { MAX_BLOCKS };
+        assert!(blocks <= max, "`{name}` reads {blocks} blocks {when}");
     }
 }
 
